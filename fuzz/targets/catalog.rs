@@ -3,17 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pegboard_core::{Catalog, Limits, RawTool, load, schema, text::line};
+use pegboard_core::{Catalog, LoadLimits, RawTool, load, schema, text::line};
 use pegboard_fuzz::text;
 use pegboard_mcp::json::Fields;
 use pegboard_upstream::{ListKind, fuzzing::page};
 use serde_json::{Value, value::RawValue};
 
 /// So small that inputs of a fuzzer reach them.
-const LIMITS: Limits = Limits { file_bytes: 3000, name_bytes: 20, text_bytes: 60, schema_bytes: 300 };
+const LIMITS: LoadLimits = LoadLimits { file_bytes: 3000, name_bytes: 20, text_bytes: 60, schema_bytes: 300 };
 
 fuzz_target!(|bytes: &[u8]| {
-    for limits in [Limits::default(), LIMITS] {
+    for limits in [LoadLimits::default(), LIMITS] {
         if let Ok(loaded) = load::parse("tools.json", bytes, &limits) {
             check_loaded(bytes, &limits, loaded);
         }
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// What is loaded is within its bounds, and makes a catalog that can be looked through.
-fn check_loaded(bytes: &[u8], limits: &Limits, loaded: load::Loaded) {
+fn check_loaded(bytes: &[u8], limits: &LoadLimits, loaded: load::Loaded) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     for warning in &loaded.warnings {
         let location = warning.location.as_ref().expect("a warning has a place");
@@ -53,7 +53,7 @@ fn check_loaded(bytes: &[u8], limits: &Limits, loaded: load::Loaded) {
     assert_eq!(ids(&again), ids(&catalog), "the same file is the same catalog");
 }
 
-fn check_tool(limits: &Limits, tool: &RawTool) {
+fn check_tool(limits: &LoadLimits, tool: &RawTool) {
     let within = |text: &Option<String>, most| text.as_ref().is_none_or(|text| text.len() <= most);
     assert!(tool.name.len() <= limits.name_bytes && tool.description.len() <= limits.text_bytes);
     assert!(within(&tool.id, limits.name_bytes) && within(&tool.server, limits.name_bytes));

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pegboard_core::{Catalog, Limits, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Selection, load};
 use pegboard_discovery::openapi::{Api, find, parse_path, path_of};
 use pegboard_fuzz::{choice, text};
 use serde_json::Value;
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     if kind == b'p' {
         return check_call(bytes);
     }
-    let Ok(loaded) = load::parse("tools.json", bytes, &Limits::default()) else { return };
+    let Ok(loaded) = load::parse("tools.json", bytes, &LoadLimits::default()) else { return };
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     check_api(&catalog, usize::from(kind) * 40);
 });

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use pegboard_core::Vectors;
-use pegboard_discovery::{Holder, HostTool, Target, estimate_tokens, usage::Lead};
+use pegboard_discovery::{Holder, HostTool, Target, estimate_tokens, usage::SearchLead};
 use pegboard_llm::{
     Called,
     wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage},
@@ -159,7 +159,7 @@ impl Shared {
         if self.mode != Mode::Normal || session.search_name().is_none() {
             return 0;
         }
-        let listed = session.listed().iter().filter(|listed| listed.tool.is_some()).count();
+        let listed = session.listed_tools().iter().filter(|listed| listed.tool.is_some()).count();
         session.selection().count(session.catalog()).saturating_sub(listed)
     }
 
@@ -263,9 +263,9 @@ impl Shared {
     }
 
     /// Takes note that a call, which a search may have led to, has done its work.
-    fn learn(&self, talk: &mut Talk, lead: &Lead) {
+    fn learn(&self, talk: &mut Talk, lead: &SearchLead) {
         let Some(learner) = &self.learner else { return };
-        if let Some(mut step) = talk.conversation.session_mut().arrive(lead) {
+        if let Some(mut step) = talk.conversation.session_mut().confirm_lead(lead) {
             step.query = self.hands.fleet.without_secrets(&step.query);
             learner.learn(Holder::Local, &step);
         }
@@ -348,7 +348,7 @@ fn is_reader(target: &Target) -> bool {
 
 /// Whether the model could read an output that is offloaded.
 fn has_reader(talk: &Talk) -> bool {
-    let listed = talk.conversation.session().listed();
+    let listed = talk.conversation.session().listed_tools();
     let is_reader = |name: &str| HostTool::OUTPUTS.iter().any(|reader| reader.name() == name);
     listed.iter().any(|listed| {
         let is_own = listed.tool.is_some_and(|tool| tool.is_own());

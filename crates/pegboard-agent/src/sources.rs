@@ -10,7 +10,7 @@ use pegboard_core::{
     Catalog, Origin, RawTool, Selection, Server,
     naming::{Prefixes, ShownNames, Style},
 };
-use pegboard_discovery::{HostTool, host::offers::Kept};
+use pegboard_discovery::{HostTool, host::offers::ServerOffer};
 use pegboard_mcp::json::Fields;
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream};
 use tokio::sync::watch;
@@ -237,7 +237,7 @@ impl Sources {
     }
 
     /// What servers keep beside their tools, as far as it may be seen.
-    pub(crate) fn kept(&self, kind: ListKind) -> Vec<Kept> {
+    pub(crate) fn kept(&self, kind: ListKind) -> Vec<ServerOffer> {
         let servers = self.fleet.servers();
         let servers = servers.iter().filter(|server| self.selection.allows_server(server.name()));
         let entries = servers.flat_map(|server| {
@@ -245,7 +245,7 @@ impl Sources {
             let whose = server.name().to_owned();
             let entry = move |item: &Item| {
                 let text = Fields::of(&item.raw).and_then(|fields| fields.text("description"));
-                Kept { server: whose.clone(), key: item.key.clone(), description: text.unwrap_or_default() }
+                ServerOffer { server: whose.clone(), key: item.key.clone(), description: text.unwrap_or_default() }
             };
             items.iter().map(entry).collect::<Vec<_>>()
         });

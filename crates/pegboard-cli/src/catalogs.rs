@@ -8,7 +8,7 @@ use std::{
 
 use pegboard_config::document::MAX_BYTES as MAX_CONFIGURATION_BYTES;
 use pegboard_core::{
-    Catalog, Limits, RawTool,
+    Catalog, LoadLimits, RawTool,
     catalog::Warning,
     load::{self, LoadError},
 };
@@ -40,7 +40,7 @@ pub(crate) fn load(
     max_bytes: usize,
     on_read: &mut dyn FnMut(&[u8]),
 ) -> Result<(Catalog, Notes), CliError> {
-    let limits = Limits { file_bytes: max_bytes, ..Limits::default() };
+    let limits = LoadLimits { file_bytes: max_bytes, ..LoadLimits::default() };
     let mut tools: Vec<RawTool> = Vec::new();
     let mut warnings: Vec<Warning> = Vec::new();
     for path in files {
@@ -68,7 +68,7 @@ pub(crate) fn load(
 
 /// The tools in `bytes`, whatever there is of them; what is wrong with single tools is said aloud.
 pub(crate) fn parse(source: &str, bytes: &[u8]) -> Result<Catalog, CliError> {
-    let limits = Limits { file_bytes: bytes.len(), ..Limits::default() };
+    let limits = LoadLimits { file_bytes: bytes.len(), ..LoadLimits::default() };
     let mut loaded = load::parse(source, bytes, &limits).map_err(unusable)?;
     let (catalog, further) = Catalog::from_tools(loaded.tools);
     loaded.warnings.extend(further);

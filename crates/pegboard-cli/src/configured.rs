@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{
-    Catalog, Limits, Origin, RawTool, Selection, Server,
+    Catalog, LoadLimits, Origin, RawTool, Selection, Server,
     naming::{ShownNames, Style},
 };
 use pegboard_upstream::{Fleet, FleetOptions, Item, State, Upstream, config::ServerConfig};
@@ -74,7 +74,7 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
         }
     };
     if !config.catalogs.is_empty() {
-        let catalog = catalogs::read(&config.catalogs, Limits::default().file_bytes)?;
+        let catalog = catalogs::read(&config.catalogs, LoadLimits::default().file_bytes)?;
         return Ok((catalog, config.gateway.selection));
     }
     if config.servers.is_empty() {

@@ -163,7 +163,7 @@ impl Contact {
         let rankers = shared_rankers(config.ranker, None, bonus, None);
         let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
         let has_started = |server: &&Arc<Upstream>| !matches!(server.state(), State::Starting);
-        progress.follow(gateway.ready(), || gateway.servers().iter().filter(has_started).count()).await;
+        progress.follow(gateway.wait_until_ready(), || gateway.servers().iter().filter(has_started).count()).await;
         drop(progress);
         for server in gateway.servers().iter() {
             match server.state() {

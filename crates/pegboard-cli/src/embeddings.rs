@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use pegboard_core::{
     Catalog, Ranker, Secret, Selection, ToolVectors, Vectors,
-    vectors::{QueryTexts, Soon},
+    vectors::{BoxFuture, QueryTexts},
 };
 use pegboard_llm::embeddings::{Embedder, EmbeddingError, EmbeddingRanker, EndpointSettings};
 use pegboard_upstream::{config::servers::is_url, with_causes};
@@ -160,7 +160,7 @@ impl Asked {
 
     /// Waits for the vectors of `queries` that a session asked for, and says why if they do not
     /// come. Those of single requests are a help, and not missed.
-    pub(crate) fn wait(&self, queries: &[String], soon: Soon<Vectors>) -> Vectors {
+    pub(crate) fn wait(&self, queries: &[String], soon: BoxFuture<Vectors>) -> Vectors {
         let vectors = self.runtime.block_on(soon);
         // Why there are no vectors of tools was said before.
         if self.has_tools() && lacking(queries.iter(), &vectors) > 0 {

@@ -9,12 +9,12 @@ use std::{
     io::{self, BufWriter, Write},
 };
 
-use pegboard_core::{Catalog, Limits, load};
+use pegboard_core::{Catalog, LoadLimits, load};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).ok_or("usage: tools FILE")?;
-    let limits = Limits { file_bytes: usize::MAX, ..Limits::default() };
+    let limits = LoadLimits { file_bytes: usize::MAX, ..LoadLimits::default() };
     let (catalog, _) = Catalog::from_tools(load::parse(&file, &fs::read(&file)?, &limits)?.tools);
     let mut out = BufWriter::new(io::stdout().lock());
     for tool in catalog.iter() {

@@ -13,7 +13,7 @@ use std::{
 
 use crate::locks::lock;
 
-/// When calls of a server are refused.
+/// The thresholds of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Failures in a row after which calls are refused; 0: never.
@@ -53,7 +53,7 @@ impl BreakerState {
     }
 }
 
-/// Why a call was not made: too many before it have failed.
+/// The error of a call that was not made because too many calls before it failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Tripped {
     /// How many.
@@ -131,8 +131,8 @@ impl Breaker {
                 count.phase = Phase::Trying;
                 true
             }
-            Phase::Open { until } => return Err(count.refusal(Some(until - now))),
-            Phase::Trying => return Err(count.refusal(None)),
+            Phase::Open { until } => return Err(count.tripped(Some(until - now))),
+            Phase::Trying => return Err(count.tripped(None)),
         };
         Ok(Pass { breaker: self, began: now, is_trying, is_done: false })
     }
@@ -148,7 +148,7 @@ impl Breaker {
         }
     }
 
-    fn failed(&self, pass: &Pass<'_>, reason: Arc<str>, now: Instant) -> Transition {
+    fn record_failure(&self, pass: &Pass<'_>, reason: Arc<str>, now: Instant) -> Transition {
         let mut count = lock(&self.count);
         let is_in_a_row = count.last.as_ref().is_some_and(|(_, last)| pass.began <= *last + self.settings.window);
         count.failures = if is_in_a_row || pass.is_trying { count.failures.saturating_add(1) } else { 1 };
@@ -166,21 +166,21 @@ impl Breaker {
         }
     }
 
-    fn answered(&self) -> Transition {
+    fn record_success(&self) -> Transition {
         let mut count = lock(&self.count);
         let was_closed = matches!(count.phase, Phase::Closed);
         *count = Count::default();
         if was_closed { Transition::None } else { Transition::Closed }
     }
 
-    /// Lets another call try.
-    fn given_up(&self, now: Instant) {
+    /// Lets another call test the server.
+    fn release_test(&self, now: Instant) {
         lock(&self.count).phase = Phase::Open { until: now };
     }
 }
 
 impl Count {
-    fn refusal(&self, retry_in: Option<Duration>) -> Tripped {
+    fn tripped(&self, retry_in: Option<Duration>) -> Tripped {
         let reason = self.last.as_ref().map(|(reason, _)| Arc::clone(reason)).unwrap_or_default();
         Tripped { failures: self.failures, reason, retry_in }
     }
@@ -201,8 +201,8 @@ impl Pass<'_> {
     pub fn record(mut self, failure: Option<Arc<str>>, now: Instant) -> Transition {
         self.is_done = true;
         match failure {
-            Some(reason) => self.breaker.failed(&self, reason, now),
-            None => self.breaker.answered(),
+            Some(reason) => self.breaker.record_failure(&self, reason, now),
+            None => self.breaker.record_success(),
         }
     }
 }
@@ -210,7 +210,7 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if self.is_trying && !self.is_done {
-            self.breaker.given_up(self.began);
+            self.breaker.release_test(self.began);
         }
     }
 }

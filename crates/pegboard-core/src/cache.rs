@@ -1,18 +1,18 @@
-//! What a ranker derives from a catalog, kept for as long as the catalog stays.
+//! Data that a ranker derives from a catalog, cached for as long as the catalog is in use.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::Catalog;
 
-/// Snapshots that may be searched side by side while an update spreads.
+/// Maximum number of cached snapshots; several are searched while an update spreads.
 const KEPT: usize = 4;
 
 /// Derived data for the catalog snapshots seen last.
 ///
-/// A ranker is given a snapshot with every query and must not pay for indexing twice.
-/// The cache hands out what was derived for that snapshot, or lets the caller derive it,
-/// with the newest older value at hand so that only the difference needs work. Whoever
-/// asks for a snapshot that is ready never waits for one that is not.
+/// A ranker is given a snapshot with every query and must not pay for indexing twice. The cache
+/// hands out what was derived for that snapshot, or lets the caller derive it, with the newest
+/// older value at hand so that only the difference needs work. A caller that asks for a snapshot
+/// that is ready never waits for one that is not.
 #[derive(Debug)]
 pub struct SnapshotCache<T> {
     entries: Mutex<Vec<Entry<T>>>,
@@ -34,7 +34,7 @@ impl<T> Default for SnapshotCache<T> {
 }
 
 impl<T> SnapshotCache<T> {
-    /// The value for `catalog`; `derive` makes it from scratch or from an older one.
+    /// Returns the value for `catalog`; `derive` makes it from scratch or from an older one.
     ///
     /// A second caller with the same new snapshot waits for the first instead of
     /// deriving the same thing again.
@@ -47,14 +47,14 @@ impl<T> SnapshotCache<T> {
         Arc::clone(derived)
     }
 
-    /// Puts in what was derived for `catalog` elsewhere; a value that is there already stays.
+    /// Inserts a value that was derived for `catalog` elsewhere; an existing value stays.
     pub fn insert(&self, catalog: &Catalog, value: T) {
         let (cell, _) = self.entry(catalog);
         // Both were derived from the same snapshot.
         let _ = cell.set(Arc::new(value));
     }
 
-    /// The place for the value of `catalog`, and the newest value that is ready.
+    /// Returns the cell for the value of `catalog`, and the newest value that is ready.
     fn entry(&self, catalog: &Catalog) -> (Cell<T>, Option<(Catalog, Arc<T>)>) {
         // Entries are only ever pushed and removed whole, so poison does not matter.
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);

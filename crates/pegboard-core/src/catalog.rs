@@ -14,8 +14,8 @@ use crate::{
 
 /// A snapshot of tools in a stable order.
 ///
-/// Cloning shares it. A change makes a new snapshot that shares every tool the change did
-/// not touch, so that whoever indexes tools can tell by address what is new.
+/// Cloning shares it. A change makes a new snapshot that shares every tool the change did not
+/// touch, so that an index can recognize new tools by their address.
 #[derive(Clone)]
 pub struct Catalog {
     snapshot: Arc<Snapshot>,
@@ -27,15 +27,15 @@ struct Snapshot {
     len: usize,
 }
 
-/// Neighbouring tools of one server. Input order is kept even where servers alternate;
-/// a server may then have several groups.
+/// Adjacent tools of one server. Input order is kept even where servers alternate; a server may
+/// then have several groups.
 struct Group {
     server: Option<Arc<Server>>,
     tools: Vec<Arc<Tool>>,
     positions: OnceLock<HashMap<Box<str>, usize>>,
 }
 
-/// What differs between two snapshots.
+/// The differences between two snapshots.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// Tools of the newer snapshot only, in its order.
@@ -44,7 +44,7 @@ pub struct Changes {
     pub removed: Vec<Arc<Tool>>,
 }
 
-/// What a warning is about, by the name that people can look up.
+/// The kind of a warning, by the name in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
@@ -62,14 +62,14 @@ pub enum WarningKind {
     WrongType,
     /// A text or schema over its limit; what is over is left out.
     TooLong,
-    /// Characters that nobody sees, or that drive a terminal; they are left out.
+    /// Invisible characters, or characters that control a terminal; they are removed.
     HiddenCharacters,
     /// A reference that leads to nothing in its document; it is taken as missing.
     UnresolvedReference,
 }
 
 impl WarningKind {
-    /// The name that messages and documentation use.
+    /// Returns the name that messages and documentation use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DuplicateTool => "duplicate-tool",
@@ -85,7 +85,7 @@ impl WarningKind {
     }
 }
 
-/// Something that a source got wrong, while the rest of it is usable.
+/// A problem with one tool of a source; the rest of the source is usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// What it is about.
@@ -111,7 +111,7 @@ impl Catalog {
         Self::from_groups(Vec::new(), 0)
     }
 
-    /// A catalog of `tools` in their order. Tools that cannot be kept are reported.
+    /// Returns a catalog of `tools` in their order. Tools that cannot be kept are reported.
     pub fn from_tools(tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
         let servers = servers_of(&tools);
@@ -138,27 +138,27 @@ impl Catalog {
         Self { snapshot: Arc::new(Snapshot { version, groups, len }) }
     }
 
-    /// Grows with every change along a line of snapshots.
+    /// Returns the version, which grows with every change along a line of snapshots.
     pub fn version(&self) -> u64 {
         self.snapshot.version
     }
 
-    /// How many tools there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.snapshot.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the catalog has no tools.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All tools in catalog order.
+    /// Iterates over all tools in catalog order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Tool>> {
         self.snapshot.groups.iter().flat_map(|group| &group.tools)
     }
 
-    /// The servers in the order in which they first appear.
+    /// Returns the servers in the order in which they first appear.
     pub fn servers(&self) -> Vec<&Arc<Server>> {
         let mut seen = HashSet::new();
         self.snapshot
@@ -169,12 +169,12 @@ impl Catalog {
             .collect()
     }
 
-    /// The tool with this identity.
+    /// Returns the tool with this identity.
     pub fn find(&self, id: &str) -> Option<&Arc<Tool>> {
         self.snapshot.groups.iter().find_map(|group| group.find(id))
     }
 
-    /// The first tool with this [`upstream_id`](Tool::upstream_id).
+    /// Returns the first tool with this [`upstream_id`](Tool::upstream_id).
     pub fn find_upstream(&self, id: &str) -> Option<&Arc<Tool>> {
         // Only servers whose name it begins with are looked through.
         let may_be = |group: &&Arc<Group>| group.server.as_ref().is_none_or(|server| id.starts_with(&server.name));
@@ -182,13 +182,13 @@ impl Catalog {
         tools.into_iter().find(|tool| tool.is_upstream_id(id))
     }
 
-    /// Whether both are the same snapshot, not merely equal ones.
+    /// Returns whether both are the same snapshot, not merely equal ones.
     pub fn same_snapshot(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.snapshot, &other.snapshot)
     }
 
-    /// A snapshot in which `server` has exactly `tools`, in the place where it first had
-    /// some, else at the end. Tools that did not change stay shared.
+    /// Returns a snapshot in which `server` has exactly `tools`, at its first position in the
+    /// catalog, else at the end. Tools that did not change stay shared.
     ///
     /// Each of `tools` is taken in before the next is asked for, so that many of them need not be
     /// there at a time.
@@ -196,7 +196,8 @@ impl Catalog {
         self.with_group(Some(&Arc::new(server.cleaned())), tools)
     }
 
-    /// A snapshot in which the host program has exactly these tools of its own, on no server.
+    /// Returns a snapshot in which the host program has exactly these tools of its own, without a
+    /// server.
     pub fn with_own_tools(&self, tools: impl IntoIterator<Item = RawTool>) -> (Self, Vec<Warning>) {
         self.with_group(None, tools)
     }
@@ -241,8 +242,8 @@ impl Catalog {
         (Self::from_groups(groups, self.version() + 1), warnings)
     }
 
-    /// A snapshot in which `raw` stands in the place of the tool with identity `id`, on
-    /// the same server; `None` when there is no such tool or `raw` has no name.
+    /// Returns a snapshot in which `raw` replaces the tool with identity `id`, on the same server;
+    /// `None` if there is no such tool or `raw` has no name.
     pub fn with_tool(&self, id: &str, mut raw: RawTool) -> Option<Self> {
         let at = self.snapshot.groups.iter().position(|group| group.find(id).is_some())?;
         let group = &self.snapshot.groups[at];
@@ -257,7 +258,7 @@ impl Catalog {
         Some(Self::from_groups(groups, self.version() + 1))
     }
 
-    /// A snapshot without the tools of `server`.
+    /// Returns a snapshot without the tools of `server`.
     #[must_use]
     pub fn without_server(&self, server: &str) -> Self {
         let stays = |group: &&Arc<Group>| group.server.as_ref().is_none_or(|known| known.name != server);
@@ -265,7 +266,8 @@ impl Catalog {
         Self::from_groups(groups, self.version() + 1)
     }
 
-    /// The same tools with the servers in this order; others stay behind them as they are.
+    /// Returns the same tools with the servers in this order; other servers follow in their own
+    /// order.
     #[must_use]
     pub fn ordered_by(&self, servers: &[&str]) -> Self {
         let place = |group: &Arc<Group>| {
@@ -281,7 +283,7 @@ impl Catalog {
         Self::from_groups(groups, self.version() + 1)
     }
 
-    /// What an index of `older` must take in and let go to become one of `self`.
+    /// Returns the tools to add and to remove to turn an index of `older` into one of `self`.
     ///
     /// Work grows with the number of groups and the size of the changed ones, not with
     /// the catalog.
@@ -309,7 +311,7 @@ impl fmt::Debug for Catalog {
     }
 }
 
-/// A tool that is told from others by its identity alone.
+/// A tool that is compared by its identity alone.
 struct ById(Arc<Tool>);
 
 impl Eq for ById {}
@@ -343,13 +345,13 @@ fn same_server(a: Option<&Arc<Server>>, b: Option<&Arc<Server>>) -> bool {
     a.map(|server| &server.name) == b.map(|server| &server.name)
 }
 
-/// The name of the server that a tool belongs to, given or in its own name.
+/// Returns the name of the server that a tool belongs to, given or in its own name.
 fn server_name(raw: &RawTool) -> Option<&str> {
     let given = raw.server.as_deref().filter(|server| !server.is_empty());
     given.or_else(|| naming::server_prefix(&raw.name))
 }
 
-/// One server for each name; the first description that any of its tools carries counts.
+/// Returns one server for each name, with the first description that any of its tools carries.
 fn servers_of(tools: &[RawTool]) -> HashMap<Box<str>, Arc<Server>> {
     let mut servers: HashMap<Box<str>, Server> = HashMap::new();
     for raw in tools {

@@ -8,11 +8,11 @@
 //! the [`error_chain`] and the circuit [`breaker`], which is given the time.
 //!
 //! ```
-//! use pegboard_core::{Catalog, Limits, load};
+//! use pegboard_core::{Catalog, LoadLimits, load};
 //!
 //! let file = br#"{"name": "create_issue", "description": "Open an issue", "server": "github"}
 //! {"name": "get_weather", "parameters": {"type": "object"}}"#;
-//! let loaded = load::parse("tools.jsonl", file, &Limits::default())?;
+//! let loaded = load::parse("tools.jsonl", file, &LoadLimits::default())?;
 //! let (catalog, warnings) = Catalog::from_tools(loaded.tools);
 //! assert_eq!(catalog.len(), 2);
 //! assert!(warnings.is_empty());
@@ -37,7 +37,7 @@ pub mod vectors;
 
 pub use cache::SnapshotCache;
 pub use catalog::Catalog;
-pub use load::Limits;
+pub use load::LoadLimits;
 pub use ranking::{Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reason};
 pub use secret::Secret;
 pub use selection::Selection;

@@ -1,4 +1,4 @@
-//! Catalog files in every form that tools come in.
+//! Readers for catalog files in every supported format.
 //!
 //! The form is guessed from the content: an MCP `tools/list` result (bare, or inside its
 //! JSON-RPC reply), an array of tools, JSON Lines, or an OpenAPI 3 description. A tool names
@@ -17,9 +17,9 @@ use crate::{
     tool::{Annotations, Location, RawTool},
 };
 
-/// Bounds on what a catalog file may contain.
+/// Limits on the size of a catalog file and its tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LoadLimits {
     /// A whole file. Default 64 MiB.
     pub file_bytes: usize,
     /// A tool's name. Default 1 KiB.
@@ -30,13 +30,13 @@ pub struct Limits {
     pub schema_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for LoadLimits {
     fn default() -> Self {
         Self { file_bytes: 64 << 20, name_bytes: 1 << 10, text_bytes: 64 << 10, schema_bytes: 1 << 20 }
     }
 }
 
-/// The tools of one file, and what was wrong with some of them.
+/// The tools of one file, and the warnings about them.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The usable tools, in file order.
@@ -45,11 +45,11 @@ pub struct Loaded {
     pub warnings: Vec<Warning>,
 }
 
-/// Why a catalog file is not usable at all.
+/// The reason why a catalog file is not usable at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// More bytes than [`Limits::file_bytes`].
+    /// More bytes than [`LoadLimits::file_bytes`].
     #[error("{location}: the catalog is larger than the limit of {limit} bytes")]
     TooLarge {
         /// Where the limit is reached.
@@ -98,7 +98,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// What the user can do about it.
+    /// Returns what the user can do about the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "split the catalog, or raise `--max-catalog-bytes`",
@@ -111,12 +111,12 @@ impl LoadError {
     }
 }
 
-/// Reads the tools out of a catalog file; `source` is its name for messages.
+/// Reads the tools of a catalog file; `source` is its name for messages.
 ///
 /// # Errors
 /// When nothing in the file is usable; see [`LoadError`]. What is wrong with single tools
 /// is a warning.
-pub fn parse(source: &str, bytes: &[u8], limits: &Limits) -> Result<Loaded, LoadError> {
+pub fn parse(source: &str, bytes: &[u8], limits: &LoadLimits) -> Result<Loaded, LoadError> {
     let source: Arc<str> = source.into();
     let at = |offset: usize| Location { source: Arc::clone(&source), line: line_of(bytes, offset) };
     if bytes.len() > limits.file_bytes {
@@ -140,8 +140,8 @@ pub fn parse(source: &str, bytes: &[u8], limits: &Limits) -> Result<Loaded, Load
     Ok(reader.loaded)
 }
 
-/// Several lines with a whole JSON value on the first, or on a later one when the first is
-/// damaged and the text is no document either.
+/// Returns whether a text is JSON Lines: several lines with a whole JSON value on the first, or on
+/// a later one if the first is damaged and the text is not a JSON document either.
 fn is_json_lines(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_whole = |line: &str| serde_json::from_str::<&RawValue>(line).is_ok();
@@ -158,7 +158,7 @@ fn line_of(bytes: &[u8], offset: usize) -> usize {
     1 + bytes[..offset.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Line numbers of places that are asked for from front to back.
+/// Line numbers of positions that are queried from front to back.
 struct Lines<'a> {
     source: Arc<str>,
     text: &'a str,
@@ -171,7 +171,7 @@ impl<'a> Lines<'a> {
         Self { source, text, offset: 0, line: 1 }
     }
 
-    /// The place of `part`, a slice of the text.
+    /// Returns the position of `part`, a slice of the text.
     fn locate(&mut self, part: &str) -> Location {
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize).min(self.text.len());
         let (from, to) = (self.offset.min(offset), self.offset.max(offset));
@@ -186,7 +186,7 @@ type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 struct Reader<'a> {
     lines: Lines<'a>,
-    limits: &'a Limits,
+    limits: &'a LoadLimits,
     loaded: Loaded,
 }
 
@@ -235,7 +235,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Takes the tools out of a list, a reply or a single tool; `Err` says what else it is.
+    /// Reads the tools of a list, a reply or a single tool; `Err` describes what the value is
+    /// instead.
     fn read_value(&mut self, value: &'a RawValue) -> Result<(), &'static str> {
         match serde_json::from_str::<Fields<'a>>(value.get()) {
             Ok(fields) => self.read_object(value, fields),
@@ -298,10 +299,10 @@ fn is_tool(fields: &Fields<'_>) -> bool {
     fields.contains_key("name") || fields.contains_key("function")
 }
 
-/// One tool's fields on their way to a [`RawTool`].
+/// The fields of one tool while they become a [`RawTool`].
 struct ToolFields<'a> {
     fields: Fields<'a>,
-    limits: &'a Limits,
+    limits: &'a LoadLimits,
     location: &'a Location,
     warnings: Vec<Warning>,
 }
@@ -348,7 +349,7 @@ impl ToolFields<'_> {
         }
     }
 
-    /// A field as JSON if it is there, is not `null` and has the right type.
+    /// Returns a field as JSON if it is present, not `null` and of the right type.
     fn json(&mut self, key: &str, right_type: impl Fn(&Value) -> bool) -> Option<Value> {
         let raw = self.fields.get(key)?;
         let value = serde_json::from_str::<Value>(raw.get()).ok();

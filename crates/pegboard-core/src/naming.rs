@@ -1,4 +1,4 @@
-//! Spellings of names. One place, so that every look-up by name agrees.
+//! Spellings of names, in one place so that every lookup by name agrees.
 
 mod lookalike;
 mod provider_names;
@@ -10,12 +10,12 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 pub use self::{
     lookalike::{Likeness, lookalikes},
-    provider_names::{Prefixes, ShownNames, Style, fnv1a, mend},
+    provider_names::{Prefixes, ShownNames, Style, fnv1a, to_provider_name},
     spelling::Spelling,
 };
 
-/// The form in which all spellings of one name are equal: `create_issue`,
-/// `create-issue`, `createIssue` and `Create Issue` all give `createissue`.
+/// Returns the form in which all spellings of one name are equal: `create_issue`, `create-issue`,
+/// `createIssue` and `Create Issue` all give `createissue`.
 ///
 /// ```
 /// # use pegboard_core::naming::fold;
@@ -43,8 +43,8 @@ pub fn fold_into(name: &str, folded: &mut String) {
     }
 }
 
-/// `text` with its characters composed and in their usual width, so that one letter is
-/// one character however it was typed.
+/// Returns `text` with its characters composed and in their usual width, so that one letter is one
+/// character however it was typed.
 pub fn composed(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         return Cow::Borrowed(text);
@@ -76,7 +76,7 @@ pub fn fold_char(c: char, emit: &mut impl FnMut(char)) {
     }
 }
 
-/// The name of a server inside a prefixed tool name: the text before the first `___`.
+/// Returns the name of the server inside a prefixed tool name: the text before the first `___`.
 ///
 /// ```
 /// # use pegboard_core::naming::server_prefix;
@@ -87,8 +87,8 @@ pub fn server_prefix(name: &str) -> Option<&str> {
     name.split_once("___").map(|(server, _)| server).filter(|server| !server.is_empty())
 }
 
-/// The names of `candidates` that a reader could have meant by `wanted`, nearest first,
-/// at most `most`. Spelling differences do not count as distance.
+/// Returns the `candidates` most similar to `wanted`, nearest first, at most `most`. Differences in
+/// spelling do not count as distance.
 ///
 /// ```
 /// # use pegboard_core::naming::nearest;
@@ -113,8 +113,8 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, 
     near.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Optimal string alignment distance in characters (insert, delete, replace, swap of
-/// neighbours), or `None` when it exceeds `most`.
+/// Returns the optimal string alignment distance in characters (insert, delete, replace, swap of
+/// neighbours), or `None` if it exceeds `most`.
 pub fn edit_distance(a: &str, b: &str, most: usize) -> Option<usize> {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

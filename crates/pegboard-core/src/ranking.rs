@@ -1,4 +1,4 @@
-//! What is asked of a ranker, and what it answers.
+//! Queries to a ranker, and its results.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::{Catalog, Selection, Tool, ToolVectors, VectorSource, Vectors};
 /// work grows with the square of the length.
 pub const MAX_QUERY_BYTES: usize = 16 * 1024;
 
-/// One request to a [`Ranker`].
+/// One query to a [`Ranker`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Query<'a> {
     /// What to look for, in the ranker's own query language.
@@ -19,8 +19,8 @@ pub struct Query<'a> {
     pub threshold: f64,
     /// Fill in [`Hit::why`].
     pub explain: bool,
-    /// What somebody else's model makes of `text` and of its requests ([`Ranker::requests`]),
-    /// for rankers that hold vectors of tools by the same model.
+    /// The vectors of an external model for `text` and for its requests ([`Ranker::requests`]), for
+    /// rankers that hold vectors of tools by the same model.
     pub vectors: Option<&'a Vectors>,
     /// Hits are withheld when the ranking's confidence is less; `None` leaves it to the
     /// ranker, 0 shows everything.
@@ -54,19 +54,19 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Brings vectors of the text and of its requests.
+    /// Provides vectors of the text and of its requests.
     #[must_use]
     pub fn vectors(mut self, vectors: Option<&'a Vectors>) -> Self {
         self.vectors = vectors;
         self
     }
 
-    /// The vector of the whole text, if it was brought.
+    /// Returns the vector of the whole text, if it was provided.
     pub fn vector(&self) -> Option<&'a [f32]> {
         self.vectors?.get(self.text)
     }
 
-    /// Asks for hits only if the ranker is at least so confident, 0 to 1.
+    /// Asks for hits only if the ranker is at least this confident, 0 to 1.
     #[must_use]
     pub fn least_confidence(mut self, confidence: f64) -> Self {
         self.least_confidence = Some(confidence);
@@ -96,7 +96,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Why a query cannot be answered. No hit is an answer, not an error.
+/// The reason why a query cannot be answered. A ranking without hits is not an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
@@ -205,7 +205,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// One share of a hit's score.
+/// One part of a hit's score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
     /// Where the term was found.
@@ -227,7 +227,7 @@ pub struct Hit {
     pub why: Vec<Reason>,
 }
 
-/// What a ranker did when its first way of matching found nothing.
+/// The fallback of a ranker whose first way of matching found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// `regex` compared spellings instead of matching the pattern.
@@ -249,7 +249,7 @@ impl Fallback {
     }
 }
 
-/// A ranker's answer, best hit first.
+/// The result of a ranker, best hit first.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
     /// The best tools, at most as many as asked for.
@@ -274,7 +274,7 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// The same with its hits withheld, if its confidence is less than `least`.
+    /// Returns the ranking with its hits withheld if its confidence is less than `least`.
     #[must_use]
     pub fn withheld_below(mut self, least: f64) -> Self {
         if self.confidence.is_some_and(|confidence| confidence < least) {
@@ -296,7 +296,7 @@ impl Ranking {
 ///
 /// [`SnapshotCache`]: crate::SnapshotCache
 pub trait Ranker: fmt::Debug + Send + Sync {
-    /// The name under which people choose it.
+    /// Returns the name under which users choose the ranker.
     fn name(&self) -> &'static str;
 
     /// Orders the visible tools of `catalog` for `query`.
@@ -307,39 +307,40 @@ pub trait Ranker: fmt::Debug + Send + Sync {
 
     // A ranker around another one passes all of the following on; most have nothing to say here.
 
-    /// Whether its scores are on the scale that boosts from usage are made for. Rankers that reproduce a published system
-    /// do not learn.
+    /// Returns whether its scores are on the scale that boosts from usage are made for. Rankers
+    /// that reproduce a published system do not learn.
     fn learns_from_usage(&self) -> bool {
         false
     }
 
-    /// Whether it reads `+word` in a query as a required word.
+    /// Returns whether it reads `+word` in a query as a required word.
     fn reads_required_words(&self) -> bool {
         false
     }
 
-    /// Does ahead of time what the first query on `catalog` would have to wait for.
+    /// Prepares the index for `catalog`, so that the first query does not wait for it.
     fn prepare(&self, catalog: &Catalog) {
         let _ = catalog;
     }
 
-    /// Uses these vectors of tools from now on, in place of others; whether it has a use for
-    /// them.
+    /// Uses these vectors of tools from now on, in place of others; `false` if the ranker does not
+    /// use vectors.
     fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
         let _ = vectors;
         false
     }
 
-    /// The single requests of a query that asks for several things, as far as it compares their
-    /// vectors with those of tools, beside that of the whole query. Few, and none for a query that
-    /// asks for one thing.
+    /// Returns the single requests of a query that asks for several things, if the ranker compares
+    /// their vectors with those of tools in addition to that of the whole query. There are few, and
+    /// none for a query that asks for one thing.
     fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
         let _ = query;
         Vec::new()
     }
 
-    /// Who makes the vectors of queries that it compares with those of tools, if anybody does.
-    /// Whoever asks for a ranking asks that source first; see [`vectors`](crate::vectors).
+    /// Returns the source of the vectors of queries that the ranker compares with those of tools,
+    /// if it has one. The caller fetches the vectors from this source before it asks for a ranking;
+    /// see [`vectors`](crate::vectors).
     fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
         None
     }
@@ -358,7 +359,7 @@ pub fn cut(candidates: &mut Vec<Hit>, query: &Query<'_>) -> usize {
     passing
 }
 
-/// A term as [`Reason`] shows it: `asked→found`, or one word where the two agree.
+/// Returns a term as [`Reason`] shows it: `asked→found`, or one word if the two are equal.
 pub fn term_label<'a>(asked: &'a str, found: &'a str) -> Cow<'a, str> {
     if asked == found { Cow::Borrowed(asked) } else { Cow::Owned(format!("{asked}→{found}")) }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A schema from outside may nest without end; what lies deeper is not searched.
+/// Maximum depth of a schema from outside; deeper parts are not searched.
 const MAX_DEPTH: usize = 16;
 
 /// A piece of text inside a schema.

@@ -1,4 +1,4 @@
-//! Texts that must not be shown.
+//! Texts that must not be logged.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `text`.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that needs it.
+    /// Returns the text, for the one place that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Which tools a caller may see at all.
+//! The tools that a caller may see.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use crate::{
     naming::{Spelling, fold, nearest},
 };
 
-/// Names that are proposed for a pattern that matches nothing.
+/// Maximum number of names that are suggested for a pattern that matches nothing.
 const NEAREST: usize = 3;
 
 /// Categories that steer a conversation instead of serving it, folded; no allow list
@@ -19,9 +19,9 @@ const ALWAYS_ALLOWED: [&str; 2] = ["structuredoutput", "human"];
 ///
 /// Patterns are `server`, `server:tool`, `server:*` or a bare tool name, in any
 /// [spelling](Spelling). An empty allow list allows everything; several allow entries are a union;
-/// deny wins over allow, and a deny pattern hides every tool that it can mean. An allow pattern that
-/// is not a tool's exact name allows a tool only where it means a single one, once the selection is
-/// [settled](Self::settled) for a catalog.
+/// deny wins over allow, and a deny pattern hides every tool that it can mean. An allow pattern
+/// that is not a tool's exact name allows a tool only if it matches exactly one, once the selection
+/// is [resolved](Self::resolved_for) for a catalog.
 ///
 /// ```
 /// use pegboard_core::{Catalog, RawTool, Selection};
@@ -48,12 +48,12 @@ pub struct Selection {
     deny: Patterns,
     /// Folded names of the host's own tools that no allow list hides.
     exempt: BTreeSet<String>,
-    /// Whoever narrows a selection cannot see more than its holder.
+    /// The selection that this one narrows; nothing outside it is visible.
     outer: Option<Arc<Selection>>,
 }
 
 impl Selection {
-    /// Everything may be seen.
+    /// A selection that allows everything.
     pub fn everything() -> Self {
         Self::default()
     }
@@ -72,8 +72,8 @@ impl Selection {
         self
     }
 
-    /// This selection for one catalog: of its allow patterns, those that are no tool's exact name
-    /// allow the one tool that they can mean, and nothing where there are several.
+    /// Returns this selection resolved for one catalog: an allow pattern that is not the exact name
+    /// of a tool allows the one tool that it matches, and nothing if it matches several.
     ///
     /// ```
     /// # use pegboard_core::{Catalog, RawTool, Selection};
@@ -84,25 +84,25 @@ impl Selection {
     ///     ..RawTool::default()
     /// };
     /// let (catalog, _) = Catalog::from_tools(vec![tool("a", "search"), tool("b", "search"), tool("b", "send")]);
-    /// let count = |pattern: &str| Selection::everything().allow_tools([pattern]).settled(&catalog).count(&catalog);
+    /// let count = |pattern: &str| Selection::everything().allow_tools([pattern]).resolved_for(&catalog).count(&catalog);
     /// assert_eq!(["a__search", "search", "send"].map(count), [1, 0, 1]);
     /// ```
     #[must_use]
-    pub fn settled(&self, catalog: &Catalog) -> Self {
+    pub fn resolved_for(&self, catalog: &Catalog) -> Self {
         let mut settled = self.clone();
         if !self.allow.written.is_empty() {
-            let meant = self.allow.written.iter().flat_map(|pattern| meant_by(pattern, catalog).0);
+            let meant = self.allow.written.iter().flat_map(|pattern| find_meant_tools(pattern, catalog).0);
             settled.allow.ids = Some(meant.map(|tool| tool.id().to_owned()).collect());
         }
-        settled.outer = self.outer.as_ref().map(|outer| Arc::new(outer.settled(catalog)));
+        settled.outer = self.outer.as_ref().map(|outer| Arc::new(outer.resolved_for(catalog)));
         settled
     }
 
-    /// The allow patterns that allow nothing of `catalog`.
+    /// Returns the allow patterns that allow no tool of `catalog`.
     pub fn unmatched(&self, catalog: &Catalog) -> Vec<Unmatched> {
         let mut unmatched: Vec<Unmatched> = Vec::new();
         for pattern in &self.allow.written {
-            let (meant, several) = meant_by(pattern, catalog);
+            let (meant, several) = find_meant_tools(pattern, catalog);
             if meant.is_empty() {
                 let several: Vec<String> = several.iter().map(|tool| tool.name().to_owned()).collect();
                 let names = catalog.iter().flat_map(|tool| [tool.name(), tool.upstream_name()]);
@@ -127,15 +127,16 @@ impl Selection {
         self
     }
 
-    /// Shows these tools of the host program whatever the allow list says. A deny list still
-    /// hides them, and a server's tool of the same name gains nothing.
+    /// Shows these tools of the host program regardless of the allow list. A deny list still hides
+    /// them, and a server's tool of the same name is not exempted.
     #[must_use]
     pub fn exempt(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.exempt.extend(names.into_iter().map(|name| fold(name.as_ref())));
         self
     }
 
-    /// What both this and `inner` show: for somebody who acts on the holder's behalf.
+    /// Returns the intersection of this selection and `inner`, for a caller that acts on behalf of
+    /// its holder.
     ///
     /// ```
     /// # use pegboard_core::Selection;
@@ -153,13 +154,13 @@ impl Selection {
         Self { outer: Some(Arc::new(outer)), ..inner }
     }
 
-    /// Whether nothing is hidden, so that a caller can skip asking tool by tool.
+    /// Returns whether nothing is hidden, so that a caller can skip the check of each tool.
     pub fn is_everything(&self) -> bool {
         let hides_nothing = self.allow.is_empty() && self.deny.is_empty();
         hides_nothing && self.outer.as_ref().is_none_or(|outer| outer.is_everything())
     }
 
-    /// Whether `tool` exists for the caller.
+    /// Returns whether `tool` is visible to the caller.
     pub fn allows(&self, tool: &Tool) -> bool {
         if self.is_everything() {
             return true;
@@ -170,8 +171,8 @@ impl Selection {
         self.allow.is_empty() || is_always_on(tool) || self.is_exempt(tool) || self.allow.matches(tool)
     }
 
-    /// Whether all of a server may be seen, not only some of its tools: what is no tool
-    /// (prompts, resources) is seen with the whole server.
+    /// Returns whether all of a server may be seen, not only some of its tools: prompts and
+    /// resources are visible only with the whole server.
     pub fn allows_server(&self, server: &str) -> bool {
         let folded = fold(server);
         let is_allowed = self.allow.is_empty() || self.allow.servers.contains(&folded);
@@ -179,8 +180,8 @@ impl Selection {
         is_allowed && !self.deny.servers.contains(&folded) && is_outer_allowed
     }
 
-    /// Whether everything of a server may be seen, with each of its tools. `tools` are those that
-    /// are known of it; where none are, a tool that is denied by its bare name may be one of them.
+    /// Returns whether all of a server may be seen, including each of its tools. `tools` are its
+    /// known tools; without any, a tool that is denied by its bare name may be one of them.
     pub fn allows_all_of<'a>(&self, server: &str, tools: impl IntoIterator<Item = &'a Tool>) -> bool {
         let tools: Vec<&Tool> = tools.into_iter().collect();
         self.allows_server(server)
@@ -188,7 +189,8 @@ impl Selection {
             && tools.iter().all(|tool| self.allows(tool))
     }
 
-    /// Whether a deny list hides a tool of a server, or of any server where its tools are unknown.
+    /// Returns whether a deny list hides a tool of a server, or of any server if its tools are
+    /// unknown.
     fn denies_some_of(&self, server: &str, is_unknown: bool) -> bool {
         let denies_one = self.deny.tools.iter().any(|(of, _)| of == server);
         let may_deny_one = is_unknown && !self.deny.names.is_empty();
@@ -200,7 +202,7 @@ impl Selection {
         tool.is_own() && self.exempt.contains(&fold(tool.name()))
     }
 
-    /// How many tools of `catalog` exist for the caller.
+    /// Returns how many tools of `catalog` the caller may see.
     pub fn count(&self, catalog: &Catalog) -> usize {
         if self.is_everything() {
             return catalog.len();
@@ -209,33 +211,32 @@ impl Selection {
     }
 }
 
-/// Whether `tool` is of a category that steers a conversation (`structured_output`,
-/// `human`) and belongs to the host program: no allow list hides it, and it is never
-/// deferred.
+/// Returns whether `tool` belongs to the host program and is of a category that steers a
+/// conversation (`structured_output`, `human`): no allow list hides it, and it is never deferred.
 pub fn is_always_on(tool: &Tool) -> bool {
     own_category(tool).is_some_and(is_always_allowed)
 }
 
-/// The category of a tool that the host program registered itself. What a server says of
-/// its own tools opens no doors.
+/// Returns the category of a tool that the host program registered itself. The category that a
+/// server declares has no effect here.
 fn own_category(tool: &Tool) -> Option<&str> {
     tool.category().filter(|_| tool.is_own())
 }
 
-/// Programs name such a category with and without `_tools` behind it.
+/// Returns whether a category is always allowed, with or without the suffix `_tools`.
 fn is_always_allowed(category: &str) -> bool {
     let category = fold(category);
     ALWAYS_ALLOWED.contains(&category.strip_suffix("tools").unwrap_or(&category))
 }
 
-/// An allow pattern that allows nothing.
+/// An allow pattern that allows no tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmatched {
-    /// As it was written.
+    /// The pattern as it was written.
     pub pattern: String,
-    /// The tools that it can mean, where they are several.
+    /// The tools that the pattern matches, if there are several.
     pub several: Vec<String>,
-    /// Names like it, where it can mean none.
+    /// Similar names, if the pattern matches no tool.
     pub nearest: Vec<String>,
 }
 
@@ -249,8 +250,8 @@ impl fmt::Display for Unmatched {
     }
 }
 
-/// The tools that an allow pattern allows, and those that it could mean where they are several.
-fn meant_by<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Tool>>, Vec<&'a Arc<Tool>>) {
+/// Returns the tools that an allow pattern allows, and those that it matches if there are several.
+fn find_meant_tools<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Tool>>, Vec<&'a Arc<Tool>>) {
     let exact: Vec<&Arc<Tool>> = catalog.iter().filter(|tool| is_exactly(pattern, tool)).collect();
     if !exact.is_empty() {
         return (exact, Vec::new());
@@ -262,7 +263,7 @@ fn meant_by<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Tool>>, Vec
     if loose.len() == 1 { (loose, Vec::new()) } else { (Vec::new(), loose) }
 }
 
-/// Whether a pattern is a name of `tool` to the letter.
+/// Returns whether a pattern is exactly a name of `tool`.
 fn is_exactly(pattern: &str, tool: &Tool) -> bool {
     let of_server = |server: &str| {
         let name = pattern.strip_prefix(server).and_then(|rest| rest.strip_prefix(':'));

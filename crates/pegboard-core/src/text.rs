@@ -1,8 +1,8 @@
 //! Texts from outside, made fit to be shown: to people on a terminal, in a log, and to models.
 //!
-//! What a server says of itself and of its tools can hold more than words: sequences that
-//! drive a terminal, characters that turn the direction of a line, and letters that nobody
-//! sees but every model reads. [`clean`] takes them out and leaves everything else as it is:
+//! What a server says of itself and of its tools can hold more than words: sequences that control a
+//! terminal, characters that reverse the direction of a line, and letters that people do not see
+//! but every model reads. [`clean`] takes them out and leaves everything else as it is:
 //! right-to-left languages, emoji of several characters, accents.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! One tool, and the server that it comes from.
+//! Tools and their servers.
 
 mod piece;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use self::piece::Piece;
 use crate::text;
 
-/// Where a server's tools come from. Rankers weigh tools of MCP upstreams differently.
+/// The kind of source of a server's tools. Rankers weigh tools of MCP upstreams differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// A catalog file.
@@ -21,7 +21,7 @@ pub enum Origin {
     Host,
 }
 
-/// Where tools come from; its texts are searchable together with each of its tools.
+/// A source of tools; its texts are searchable together with each of its tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
     /// The name under which it is configured, or that its tools carry.
@@ -33,14 +33,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// The same without characters that could drive a terminal.
+    /// Returns the server without characters that control a terminal.
     pub(crate) fn cleaned(self) -> Self {
         Self { name: text::line_owned(self.name), description: text::clean_owned(self.description), ..self }
     }
 }
 
-/// What a tool says about its effects. Absent hints stay absent: their defaults are
-/// the caller's policy.
+/// The hints of a tool about its effects. Absent hints stay absent: their defaults are the caller's
+/// policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// It changes nothing.
@@ -53,7 +53,7 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
-/// What calling a tool may do to the world.
+/// The effect that a call may have on the outside world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
     /// It changes nothing.
@@ -65,7 +65,8 @@ pub enum Risk {
 }
 
 impl Annotations {
-    /// What they say a call may do; without a word it may destroy.
+    /// Returns the effect that a call may have according to the hints; without hints it may be
+    /// destructive.
     pub fn risk(self) -> Risk {
         match (self.read_only, self.destructive) {
             (Some(true), _) => Risk::Read,
@@ -75,7 +76,7 @@ impl Annotations {
     }
 }
 
-/// A place in a catalog file.
+/// A position in a catalog file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The file, as the user named it.
@@ -128,7 +129,7 @@ pub struct RawTool {
     pub aliases: Vec<String>,
     /// Whether it is hidden until searched for; `None` leaves it to the dialect.
     pub deferred: Option<bool>,
-    /// The JSON that it was read from; shared with whoever holds it anyway.
+    /// The JSON that the tool was read from; shared with its other holders.
     pub original: Option<Arc<RawValue>>,
     /// Where it was read, for messages.
     pub location: Option<Location>,
@@ -193,23 +194,23 @@ impl Tool {
         }
     }
 
-    /// The `id` of its source, else `server/name`, else the name. Unique in a catalog.
+    /// Returns the `id` of its source, else `server/name`, else the name. Unique in a catalog.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The name that a call uses.
+    /// Returns the name that a call uses.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its name at its own server; mostly the same.
+    /// Returns the name at its own server; mostly the same.
     pub fn upstream_name(&self) -> &str {
         self.upstream_name.as_deref().unwrap_or(&self.name)
     }
 
-    /// `server/name` with its name at its own server, else that name alone. Names that are made
-    /// for clients change with the number of servers; this does not.
+    /// Returns `server/name` with the name at its own server, or that name alone. Unlike names for
+    /// clients, it does not depend on the number of servers.
     pub fn upstream_id(&self) -> String {
         match self.server_name() {
             Some(server) => format!("{server}/{}", self.upstream_name()),
@@ -217,7 +218,7 @@ impl Tool {
         }
     }
 
-    /// Whether [`upstream_id`](Self::upstream_id) is this.
+    /// Returns whether [`upstream_id`](Self::upstream_id) equals `id`.
     pub fn is_upstream_id(&self, id: &str) -> bool {
         let rest = match self.server_name() {
             Some(server) => id.strip_prefix(server).and_then(|rest| rest.strip_prefix('/')),
@@ -226,83 +227,83 @@ impl Tool {
         rest == Some(self.upstream_name())
     }
 
-    /// A name for people.
+    /// Returns the display name.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }
 
-    /// What it does; empty when the source does not say.
+    /// Returns the description; empty if the source has none.
     pub fn description(&self) -> &str {
         self.description.get(self.original.as_deref())
     }
 
-    /// JSON Schema of its arguments, as it came.
+    /// Returns the JSON Schema of its arguments, unchanged.
     pub fn input_schema(&self) -> Option<&str> {
         self.input_schema.as_ref().map(|schema| schema.get(self.original.as_deref()))
     }
 
-    /// JSON Schema of its result, as it came.
+    /// Returns the JSON Schema of its result, unchanged.
     pub fn output_schema(&self) -> Option<&str> {
         self.output_schema.as_ref().map(|schema| schema.get(self.original.as_deref()))
     }
 
-    /// What it says about its effects.
+    /// Returns the hints about its effects.
     pub fn annotations(&self) -> Annotations {
         self.annotations
     }
 
-    /// Where it comes from.
+    /// Returns the server that the tool comes from.
     pub fn server(&self) -> Option<&Arc<Server>> {
         self.server.as_ref()
     }
 
-    /// Its server's name.
+    /// Returns the name of its server.
     pub fn server_name(&self) -> Option<&str> {
         self.server.as_deref().map(|server| server.name.as_str())
     }
 
-    /// What kind of source it comes from.
+    /// Returns the kind of its source.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// Whether the host program registered it itself, rather than a server.
+    /// Returns whether the host program registered the tool itself, rather than a server.
     pub fn is_own(&self) -> bool {
         self.server.is_none() || self.origin() == Origin::Host
     }
 
-    /// A group within or across servers.
+    /// Returns the category, a group within or across servers.
     pub fn category(&self) -> Option<&str> {
         self.category.as_deref()
     }
 
-    /// A curated phrase that helps to find it.
+    /// Returns a curated phrase that helps to find the tool.
     pub fn search_hint(&self) -> Option<&str> {
         self.search_hint.as_deref()
     }
 
-    /// When and how to use it.
+    /// Returns the instructions about when and how to use the tool.
     pub fn prompt_instructions(&self) -> Option<&str> {
         self.prompt_instructions.as_deref()
     }
 
-    /// Further names that it answers to.
+    /// Returns further names of the tool.
     pub fn aliases(&self) -> &[String] {
         &self.aliases
     }
 
-    /// Whether it is hidden until searched for; `None` leaves it to the dialect.
+    /// Returns whether the tool is hidden until searched for; `None` leaves it to the dialect.
     pub fn deferred(&self) -> Option<bool> {
         self.deferred
     }
 
-    /// The JSON that it was read from, byte for byte.
+    /// Returns the JSON that the tool was read from, byte for byte.
     pub fn original(&self) -> Option<&Arc<RawValue>> {
         self.original.as_ref()
     }
 
-    /// Whether `other` would be indistinguishable to every caller, so that a snapshot
-    /// can go on sharing the older one.
+    /// Returns whether `other` is indistinguishable to every caller, so that a snapshot can keep
+    /// sharing the older one.
     pub(crate) fn same_content(&self, other: &Self) -> bool {
         fn json(value: &Option<Arc<RawValue>>) -> Option<&str> {
             value.as_deref().map(RawValue::get)

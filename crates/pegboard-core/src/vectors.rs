@@ -1,9 +1,9 @@
-//! Vectors of tools and queries by somebody else's model.
+//! Vectors of tools and queries from an external embedding model.
 //!
-//! A ranker stays synchronous and knows no network. Whoever asks it fetches the vectors of the
-//! queries first, from the [`VectorSource`] that the ranker names, and hands them over with
-//! [`Query::vectors`](crate::Query::vectors). Those of tools are a table that the ranker is given
-//! from outside, as far as it is complete.
+//! A ranker is synchronous and does not use the network. Its caller first fetches the vectors of
+//! the queries from the [`VectorSource`] that the ranker names, and passes them with
+//! [`Query::vectors`](crate::Query::vectors). The vectors of tools are a table that is given to the
+//! ranker, possibly incomplete.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,16 +14,16 @@ use std::{
 
 use crate::Tool;
 
-/// The longest vector that is taken.
+/// Maximum number of dimensions of a vector.
 pub const MAX_DIMENSIONS: usize = 8_192;
 
-/// What one unit of a [`Direction`] is worth at most, but for rounding.
+/// The largest scale of a [`Direction`], with a margin for rounding.
 const LARGEST_SCALE: f32 = 1.001 / 127.0;
 
-/// An answer that somebody has to wait for.
-pub type Soon<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A boxed future that can be sent between threads.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A direction in whole numbers: one byte for each dimension, and what one unit is worth.
+/// A quantized direction: one signed byte for each dimension, and the scale of one unit.
 ///
 /// A byte costs a quarter of a float and half of a 16-bit one, and the dot product of whole
 /// numbers is exact, so that the same two vectors always give the same similarity.
@@ -34,8 +34,8 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// The direction of a vector, whatever its length; `None` if it has none, or too many or no
-    /// dimensions, or numbers that are none.
+    /// Quantizes the direction of a vector of any length; `None` if the vector is zero, has no
+    /// dimensions or too many, or contains numbers that are not finite.
     pub fn of(vector: &[f32]) -> Option<Self> {
         if vector.is_empty() || vector.len() > MAX_DIMENSIONS || vector.iter().any(|number| !number.is_finite()) {
             return None;
@@ -51,7 +51,7 @@ impl Direction {
         Some(Self { scale: (1.0 / length) as f32, numbers })
     }
 
-    /// One that was taken apart; `None` where [`of`](Self::of) could not have made it.
+    /// Restores a direction from its parts; `None` if [`of`](Self::of) could not have made it.
     pub fn from_parts(scale: f32, numbers: &[i8]) -> Option<Self> {
         // The largest number is 127, and alone it is as long as the vector.
         let is_right = scale > 0.0
@@ -61,33 +61,33 @@ impl Direction {
         is_right.then(|| Self { scale, numbers: numbers.into() })
     }
 
-    /// How many dimensions it has.
+    /// Returns the number of dimensions.
     pub fn dimensions(&self) -> usize {
         self.numbers.len()
     }
 
-    /// What one unit is worth.
+    /// Returns the value of one unit.
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// The whole numbers.
+    /// Returns the quantized numbers.
     pub fn numbers(&self) -> &[i8] {
         &self.numbers
     }
 
-    /// The vector that it stands for, of length one but for rounding.
+    /// Returns the direction as a vector of length one, except for rounding.
     pub fn to_vector(&self) -> Arc<[f32]> {
         self.numbers.iter().map(|number| f32::from(*number) * self.scale).collect()
     }
 
-    /// The cosine with another one of as many dimensions.
+    /// Returns the cosine similarity with a direction of as many dimensions.
     pub fn cosine(&self, other: &Self) -> f64 {
         f64::from(dot(&self.numbers, &other.numbers)) * f64::from(self.scale) * f64::from(other.scale)
     }
 }
 
-/// The dot product of the bytes that both have. 8,192 products of bytes fit.
+/// Returns the dot product over the dimensions that both have. 8,192 products of bytes fit.
 fn dot(a: &[i8], b: &[i8]) -> i32 {
     // A product fits into 16 bits; in runs of a fixed length compilers multiply many at once,
     // which takes half the time.
@@ -104,10 +104,10 @@ fn dot(a: &[i8], b: &[i8]) -> i32 {
     sum + a_rest.iter().zip(b_rest).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>()
 }
 
-/// What somebody else's model makes of tools.
+/// The embeddings of tools by an external model.
 ///
-/// A row belongs to the very tool, not to its name: one whose description changed is another
-/// tool, and has no row until it was embedded too.
+/// A row belongs to one version of a tool, not to its name: a tool whose description changed has no
+/// row until it has been embedded again.
 #[derive(Default)]
 pub struct ToolVectors {
     dimensions: usize,
@@ -116,7 +116,7 @@ pub struct ToolVectors {
 }
 
 impl ToolVectors {
-    /// A table of rows with as many dimensions as the first; others are left out.
+    /// Creates a table. Rows with another number of dimensions than the first are dropped.
     pub fn new(rows: impl IntoIterator<Item = (Arc<Tool>, Arc<Direction>)>) -> Self {
         let mut table = Self::default();
         for (tool, row) in rows {
@@ -130,22 +130,22 @@ impl ToolVectors {
         table
     }
 
-    /// How many dimensions every row has; 0 without rows.
+    /// Returns the number of dimensions of every row; 0 without rows.
     pub fn dimensions(&self) -> usize {
         self.dimensions
     }
 
-    /// How many tools have a row.
+    /// Returns the number of tools that have a row.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether none has.
+    /// Returns whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row of a tool.
+    /// Returns the row of a tool.
     pub fn row(&self, tool: &Arc<Tool>) -> Option<&Arc<Direction>> {
         self.rows.get(&Arc::as_ptr(tool).addr()).map(|(_, row)| row)
     }
@@ -164,18 +164,18 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// The vector of a text, if it could be had.
+    /// Returns the vector of a text, if it is available.
     pub fn get(&self, text: &str) -> Option<&[f32]> {
         self.by_text.get(text).map(|vector| &**vector)
     }
 
-    /// Those of all these texts, or none: what is known of some requests of a query would speak
-    /// against the tools that serve the others.
+    /// Returns the vectors of all these texts, or none: the vectors of only some requests of a
+    /// query would count against the tools that serve the others.
     pub fn all<'v>(&'v self, texts: &[&str]) -> Vec<&'v [f32]> {
         texts.iter().map(|text| self.get(text)).collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no vectors.
     pub fn is_empty(&self) -> bool {
         self.by_text.is_empty()
     }
@@ -187,13 +187,13 @@ impl FromIterator<(String, Arc<[f32]>)> for Vectors {
     }
 }
 
-/// The texts of a query whose vectors are wanted.
+/// The texts of a query whose vectors are needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryTexts {
-    /// All of it.
+    /// The whole query.
     pub whole: String,
-    /// The single requests in it, if there are several. Their vectors are of use beside that of
-    /// the whole, and together.
+    /// The single requests in the query, if there are several. Their vectors are used in addition
+    /// to that of the whole query, and only all together.
     pub requests: Vec<String>,
 }
 
@@ -203,39 +203,39 @@ impl<T: Into<String>> From<T> for QueryTexts {
     }
 }
 
-/// Somebody else's model.
+/// An external embedding model.
 pub trait VectorSource: fmt::Debug + Send + Sync {
     /// Fetches the vectors of queries within a bounded time: first those of the whole texts, then
-    /// those of single requests. It does not fail: what cannot be had is left out, and the search
-    /// goes on without it. Where there are too many, the first are fetched, and of a query's
-    /// requests all or none.
-    fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors>;
+    /// those of single requests. It does not fail: a vector that is not available is left out, and
+    /// the search continues without it. If there are too many texts, the first ones are fetched,
+    /// and of the requests of a query all or none.
+    fn ask(&self, queries: Vec<QueryTexts>) -> BoxFuture<Vectors>;
 
-    /// How it is doing.
-    fn standing(&self) -> VectorStanding;
+    /// Returns the status of the source.
+    fn status(&self) -> VectorSourceStatus;
 }
 
-/// How a source of vectors is doing.
+/// The status of a source of vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VectorStanding {
-    /// Where it is asked, without anything secret.
+pub struct VectorSourceStatus {
+    /// The address of the endpoint, without secrets.
     pub endpoint: String,
-    /// The model that is asked for.
+    /// The requested model.
     pub model: String,
-    /// Tools that have a vector.
+    /// Number of tools that have a vector.
     pub embedded: usize,
-    /// Tools that there are.
+    /// Number of all tools.
     pub tools: usize,
-    /// Tools that it refused to embed.
+    /// Number of tools that the model refused to embed.
     pub refused: usize,
-    /// Queries, and requests within queries, whose vector it sent.
+    /// Number of queries, and of requests within queries, whose vector was fetched.
     pub fetched: u64,
-    /// Those whose vector was known.
+    /// Number of those whose vector was cached.
     pub known: u64,
-    /// Those that went without a vector because it failed.
+    /// Number of those without a vector because the request failed.
     pub failed: u64,
-    /// Those that it was not asked for, because it had failed too often just before or because
-    /// there were too many.
+    /// Number of those that were not requested, because too many requests had failed just before or
+    /// because there were too many texts.
     pub skipped: u64,
     /// Why the last request to it failed, unless one has succeeded since.
     pub problem: Option<String>,

@@ -1,12 +1,13 @@
 //! An OpenAPI 3 description as a catalog, through the public API.
 
-use pegboard_core::{Annotations, Catalog, Limits, load};
+use pegboard_core::{Annotations, Catalog, LoadLimits, load};
 use serde_json::{Value, json};
 
 const LIBRARY: &[u8] = include_bytes!("data/library.openapi.json");
 
 fn library() -> Catalog {
-    let loaded = load::parse("library.openapi.json", LIBRARY, &Limits::default()).expect("the description is usable");
+    let loaded =
+        load::parse("library.openapi.json", LIBRARY, &LoadLimits::default()).expect("the description is usable");
     assert_eq!(loaded.warnings, []);
     let (catalog, warnings) = Catalog::from_tools(loaded.tools);
     assert_eq!(warnings, []);

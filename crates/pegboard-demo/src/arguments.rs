@@ -1,16 +1,16 @@
-//! What a tool was called with.
+//! The arguments of a call.
 
 use serde_json::{Map, Value};
 
-use super::world::{MAX_TEXT, Refusal, shorten};
+use super::world::{MAX_TEXT, ToolError, shorten};
 
 /// Arguments that fit their tool's schema, with its defaults filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments(pub(super) Map<String, Value>);
 
 impl Arguments {
-    /// Checks `given` against `schema`; a refusal names everything that is wrong.
-    pub(super) fn check(schema: &Value, given: Map<String, Value>) -> Result<Self, Refusal> {
+    /// Checks `given` against `schema`; the error names all mistakes.
+    pub(super) fn check(schema: &Value, given: Map<String, Value>) -> Result<Self, ToolError> {
         let mut problems = Vec::new();
         let mut given = Value::Object(given);
         check(schema, &given, "", &mut problems);
@@ -23,7 +23,8 @@ impl Arguments {
             return Err(problems.join("; ").into());
         }
         let mut arguments = Map::new();
-        // In the schema's order, because what comes first may decide what the rest refers to.
+        // In the order of the schema, because earlier arguments may decide what later ones refer
+        // to.
         for (name, property) in &known {
             let value = if given[name].is_null() { property["default"].clone() } else { given[name].take() };
             if !value.is_null() {
@@ -54,7 +55,7 @@ impl Arguments {
         number.as_i64().or_else(|| number.as_f64().map(|number| number as i64))
     }
 
-    /// Whether `name` is switched on.
+    /// Returns whether the flag `name` is set.
     pub(super) fn is(&self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
@@ -79,13 +80,13 @@ impl Arguments {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// Takes `name` out.
+    /// Removes and returns the argument `name`.
     pub(super) fn take(&mut self, name: &str) -> Value {
         self.0.shift_remove(name).unwrap_or_default()
     }
 }
 
-/// The part of JSON Schema that the demo's tools use.
+/// Checks a value against the part of JSON Schema that the demo's tools use.
 fn check(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
     let name = if path.is_empty() { "the arguments" } else { path };
     if let Some(kind) = schema["type"].as_str().filter(|kind| !is_of(kind, value)) {

@@ -35,8 +35,8 @@ pub(super) fn weekday(days: i64) -> usize {
     usize::try_from((days + 3).rem_euclid(7)).unwrap_or(0)
 }
 
-/// Seconds since 1970 of `2026-03-02`, `2026-03-02T09:30`, with seconds and zone or without;
-/// what names no zone is UTC.
+/// Parses `2026-03-02` or `2026-03-02T09:30`, with or without seconds and zone, as seconds since
+/// 1970. The default zone is UTC.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
     let mut parts = date.splitn(3, '-').map(|part| part.parse().ok().filter(|part| (0..=9_999).contains(part)));

@@ -1,4 +1,4 @@
-//! What can be read rather than called: collections, their objects, and prompts about them.
+//! Resources and prompts: collections, their objects, and prompts about them.
 
 use std::sync::PoisonError;
 
@@ -13,7 +13,7 @@ use super::{
     world::{Collection, fill, text_of},
 };
 
-/// A message for a model, with what it is about attached.
+/// A prompt with its subject attached.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prompt {
@@ -26,8 +26,8 @@ pub(super) struct Prompt {
     text: String,
 }
 
-/// Every collection of a server, and the documents that are there from the beginning. What
-/// comes and goes later is read through the templates, so that the list stays true.
+/// Returns a resource for every collection of a server and for its initial documents. Later objects
+/// are read through the templates, so that the list stays valid.
 pub(super) fn resources(server: &str, collections: &[(&str, &Collection)]) -> Vec<Value> {
     let mut resources = Vec::new();
     for (name, collection) in collections {
@@ -46,7 +46,7 @@ pub(super) fn resources(server: &str, collections: &[(&str, &Collection)]) -> Ve
     resources
 }
 
-/// One template for each collection.
+/// Returns one template for each collection.
 pub(super) fn templates(server: &str, collections: &[(&str, &Collection)]) -> Vec<Value> {
     let template = |(name, collection): &(&str, &Collection)| {
         json!({
@@ -84,7 +84,7 @@ impl DemoServer {
         Ok(json!({"contents": contents, "ttlMs": 0, "cacheScope": "private"}))
     }
 
-    /// The prompts as they are listed.
+    /// Returns the list of prompts.
     pub(super) fn prompts(&self) -> Vec<Value> {
         let listed = |(name, prompt): (&String, &Prompt)| {
             let (argument, description) = &prompt.argument;

@@ -1,4 +1,4 @@
-//! Which objects the arguments of a list or a search ask for.
+//! Filtering, sorting and paging for the arguments of a list or a search.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     arguments::Arguments,
     clock,
-    world::{Refusal, text_of},
+    world::{ToolError, text_of},
 };
 
 const TEXT: &[&str] = &["query", "q", "texto"];
@@ -22,7 +22,7 @@ const ANY: &[&str] = &["any", "all", "todas"];
 /// Results per page where the tool does not say.
 const PAGE: usize = 50;
 
-/// One page of what was found.
+/// One page of results.
 pub(super) struct Page {
     pub(super) objects: Vec<Value>,
     /// How many there are on all pages.
@@ -39,7 +39,7 @@ pub(super) fn select(
     schema: &Value,
     arguments: &Arguments,
     now: i64,
-) -> Result<Page, Refusal> {
+) -> Result<Page, ToolError> {
     let mut found = objects;
     for (name, wanted) in &arguments.0 {
         let property = &schema["properties"][name];
@@ -195,7 +195,7 @@ fn is_like(has: &Value, wanted: &Value, is_whole: bool) -> bool {
 
 fn sort(objects: &mut [Value], arguments: &Arguments) {
     let by = [arguments.text("sort"), arguments.text("sort_by")].concat();
-    // `created` is `created_at`; what no object has leaves the order as it is.
+    // `created` is `created_at`; a field that no object has leaves the order unchanged.
     let field_of = |object: &Value| object.as_object()?.keys().find(|key| key.starts_with(&by)).cloned();
     let Some(field) = objects.first().filter(|_| !by.is_empty()).and_then(field_of) else { return };
     let value = |object: &Value| object[&field].as_array().map_or(object[&field].clone(), |items| items.len().into());

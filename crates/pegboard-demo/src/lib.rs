@@ -1,10 +1,10 @@
 //! The demo of Pegboard: the servers of `pegboard serve --demo`, with tools that work on a small world in memory.
 //!
-//! What there is and what most tools do is data: `data/*.json` declares for each server its
-//! collections of objects, which arguments refer to them, and what its tools do where the
-//! name alone does not tell. [`verbs`] does the common things, [`special`] holds the few
-//! lines that remain for tools which compute something. All servers share one [`World`],
-//! so that a mail's attachment can be saved to the drive and loaded into a table.
+//! The objects and the behaviour of most tools are data: `data/*.json` declares for each server its
+//! collections of objects, which arguments refer to them, and what its tools do where the name
+//! alone does not tell. [`verbs`] does the common things, [`special`] holds the few lines that
+//! remain for tools which compute something. All servers share one [`World`], so that a mail's
+//! attachment can be saved to the drive and loaded into a table.
 //!
 //! Nothing here reads a clock, a file or chance: the same calls give the same answers.
 
@@ -28,7 +28,7 @@ use std::{
 };
 
 use pegboard_core::{
-    Catalog, Limits, Tool,
+    Catalog, LoadLimits, Tool,
     load::{self, LoadError},
     tool::Annotations,
 };
@@ -100,7 +100,7 @@ pub enum DemoError {
 /// # Errors
 /// When the data in the program are damaged.
 pub fn catalog() -> Result<Catalog, DemoError> {
-    let loaded = load::parse("the demo catalog", CATALOG, &Limits::default()).map_err(DemoError::Catalog)?;
+    let loaded = load::parse("the demo catalog", CATALOG, &LoadLimits::default()).map_err(DemoError::Catalog)?;
     Ok(Catalog::from_tools(loaded.tools).0)
 }
 

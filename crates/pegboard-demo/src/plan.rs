@@ -1,4 +1,4 @@
-//! What each tool does to the world: mostly its name says so.
+//! Plans: what each tool does, mostly derived from its name.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::world::Collections;
 
-/// What can be done to a collection.
+/// An operation on a collection.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verb {
@@ -25,7 +25,7 @@ pub(super) enum Verb {
     Tell,
 }
 
-/// Words that tell the verb, in the languages of the tools' names.
+/// Words for each verb, in the languages of the tools' names.
 const VERBS: &[(Verb, &[&str])] = &[
     (Verb::Create, &["create", "send", "schedule", "deploy", "assign", "publish", "upload", "programar", "generar"]),
     (Verb::List, &["list", "search", "buscar", "listar"]),
@@ -34,7 +34,7 @@ const VERBS: &[(Verb, &[&str])] = &[
     (Verb::Delete, &["delete", "kill"]),
 ];
 
-/// What a tool does. Only what its name does not tell is declared.
+/// What a tool does. Only what does not follow from its name is declared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Plan {
@@ -69,7 +69,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Completes what is declared for the tool `name` of `server` with what its name tells.
+    /// Completes the declaration of the tool `name` of `server` from its name.
     pub(super) fn complete(mut self, server: &str, name: &str, collections: &Collections) -> Self {
         let words = words(name);
         if self.verb.is_none() {
@@ -89,12 +89,12 @@ impl Plan {
     }
 }
 
-/// `server/collection`, unless it is that already.
+/// Returns `server/collection`, unless it has a server already.
 pub(super) fn qualified(server: &str, collection: &str) -> String {
     if collection.contains('/') { collection.to_owned() } else { format!("{server}/{collection}") }
 }
 
-/// The words of a name in any style, in lower case and without the `s` of plurals.
+/// Returns the words of a name in any style, in lower case and without the `s` of plurals.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;

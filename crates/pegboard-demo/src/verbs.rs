@@ -1,4 +1,4 @@
-//! What most tools do: make, find, show, change and delete objects of a collection.
+//! The standard verbs of tools: create, list, get, change and delete objects of a collection.
 
 use std::{collections::BTreeMap, slice};
 
@@ -10,7 +10,7 @@ use super::{
     clock,
     filter::{self, has_all},
     plan::{Plan, Verb},
-    world::{Outcome, Refusal, World, fill, hash, text_of},
+    world::{Outcome, ToolError, World, fill, hash, text_of},
 };
 
 /// A call that has passed its checks.
@@ -25,7 +25,7 @@ pub(super) struct Call<'a> {
     pub(super) found: BTreeMap<String, Value>,
 }
 
-/// Does what the tool's name says.
+/// Runs the verb in the name of a tool.
 pub(super) fn run(world: &mut World, call: &Call<'_>) -> Outcome {
     let mut reply = match call.plan.verb {
         Some(Verb::Create) => create(world, call)?,
@@ -33,17 +33,18 @@ pub(super) fn run(world: &mut World, call: &Call<'_>) -> Outcome {
         Some(Verb::Get) => get(world, call)?,
         Some(Verb::Change) => change(world, call)?,
         Some(Verb::Delete) => delete(world, call)?,
-        Some(Verb::Tell) => tell(world, call),
+        Some(Verb::Tell) => message_reply(world, call),
         None => return Err("the demo cannot do this".into()),
     };
     if !call.plan.message.is_empty() {
-        reply["message"] = fill(&call.plan.message, &|name| said(world, call, name));
+        reply["message"] = fill(&call.plan.message, &|name| resolve_placeholder(world, call, name));
     }
     Ok(reply)
 }
 
-/// Makes sure that whatever the arguments refer to exists, and calls it by its identity.
-pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), Refusal> {
+/// Checks that all objects that the arguments refer to exist, and replaces their names by
+/// identities.
+pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), ToolError> {
     for (name, collection) in &call.plan.look {
         let current = world.all(collection).iter().find(|object| object["current"] == true);
         let current = current.ok_or_else(|| format!("no {name} is open"))?;
@@ -61,7 +62,7 @@ pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), Refusal>
         let one = |value: &Value| Ok(named(world, call, collection, value)?.swap_remove(0));
         let (value, found) = match call.arguments.value(&name) {
             Value::Array(values) => {
-                let found = values.iter().map(one).collect::<Result<Vec<Value>, Refusal>>()?;
+                let found = values.iter().map(one).collect::<Result<Vec<Value>, ToolError>>()?;
                 (found.iter().map(|object| object[key].clone()).collect(), Value::from(found))
             }
             value => one(value).map(|object| (object[key].clone(), object))?,
@@ -75,7 +76,7 @@ pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Makes an object of the arguments.
+/// Creates an object from the arguments.
 pub(super) fn create(world: &mut World, call: &Call<'_>) -> Outcome {
     let made = world.make(&call.plan.on, Value::Object(fields(world, call, &[])), call.plan.replace)?;
     let collection = world.collection(&call.plan.on)?;
@@ -83,7 +84,7 @@ pub(super) fn create(world: &mut World, call: &Call<'_>) -> Outcome {
     Ok(json!({"message": format!("{} {key} saved", noun.replace('_', " ")), noun: made}))
 }
 
-/// Finds the objects that fit the arguments.
+/// Returns the objects that match the arguments.
 pub(super) fn list(world: &mut World, call: &Call<'_>) -> Outcome {
     let collection = world.collection(&call.plan.on)?;
     let mut objects = targets(world, call, None)?;
@@ -105,7 +106,7 @@ pub(super) fn list(world: &mut World, call: &Call<'_>) -> Outcome {
     Ok(reply)
 }
 
-/// Shows one object.
+/// Returns one object.
 fn get(world: &mut World, call: &Call<'_>) -> Outcome {
     let object = targets(world, call, target_argument(call))?.into_iter().next().ok_or("not found")?;
     let collection = world.collection(&call.plan.on)?;
@@ -136,7 +137,7 @@ pub(super) fn change(world: &mut World, call: &Call<'_>) -> Outcome {
         world.put(&call.plan.on, object.clone())?;
         changed.push(object);
     }
-    Ok(told(&collection.noun, &collection.key, "changed", changed))
+    Ok(change_reply(&collection.noun, &collection.key, "changed", changed))
 }
 
 /// Deletes the objects that the arguments name.
@@ -146,13 +147,13 @@ pub(super) fn delete(world: &mut World, call: &Call<'_>) -> Outcome {
     for object in &objects {
         world.remove(&call.plan.on, &text_of(&object[&collection.key]))?;
     }
-    let mut reply = told(&collection.noun, &collection.key, "deleted", objects);
+    let mut reply = change_reply(&collection.noun, &collection.key, "deleted", objects);
     reply["asked"] = Value::Object(call.arguments.0.clone());
     Ok(reply)
 }
 
-/// Says what the plan says.
-fn tell(world: &World, call: &Call<'_>) -> Value {
+/// Returns the message of the plan.
+fn message_reply(world: &World, call: &Call<'_>) -> Value {
     let mut reply = json!({"message": ""});
     for (name, template) in &call.plan.set {
         reply[name] = filled(world, call, template);
@@ -161,8 +162,9 @@ fn tell(world: &World, call: &Call<'_>) -> Value {
     reply
 }
 
-/// The objects that the tool is about: those that `argument` names, else all that it may see.
-fn targets(world: &World, call: &Call<'_>, argument: Option<&str>) -> Result<Vec<Value>, Refusal> {
+/// Returns the objects that the tool works on: those that `argument` names, else all that it may
+/// see.
+fn targets(world: &World, call: &Call<'_>, argument: Option<&str>) -> Result<Vec<Value>, ToolError> {
     let Some(argument) = argument else {
         let collection = world.collection(&call.plan.on)?;
         let is_seen = |object: &&Value| is_at(&collection.scope, call, object) && has_all(object, &call.plan.with);
@@ -189,7 +191,7 @@ pub(super) fn extend(object: &mut Value, field: &str, value: &Value) {
     }
 }
 
-/// The value with long texts and lists cut short: a list tells what there is, not all of it.
+/// Returns the value with long texts and lists shortened.
 pub(super) fn brief(value: Value) -> Value {
     const MOST: usize = 300;
     match value {
@@ -200,7 +202,7 @@ pub(super) fn brief(value: Value) -> Value {
     }
 }
 
-fn told(noun: &str, key: &str, what: &str, objects: Vec<Value>) -> Value {
+fn change_reply(noun: &str, key: &str, what: &str, objects: Vec<Value>) -> Value {
     let keys: Vec<String> = objects.iter().map(|object| text_of(&object[key])).collect();
     let message = format!("{what} {}: {}", noun.replace('_', " "), keys.join(", "));
     let objects: Vec<Value> = objects.into_iter().map(brief).collect();
@@ -215,7 +217,7 @@ fn target_argument<'a>(call: &'a Call<'_>) -> Option<&'a str> {
     call.arguments.0.keys().find(is_target).map(String::as_str)
 }
 
-fn named(world: &World, call: &Call<'_>, collection: &str, name: &Value) -> Result<Vec<Value>, Refusal> {
+fn named(world: &World, call: &Call<'_>, collection: &str, name: &Value) -> Result<Vec<Value>, ToolError> {
     let scope = &world.collection(collection)?.scope;
     let is_tools_own = collection == call.plan.on && call.plan.verb != Some(Verb::Create);
     world.named(collection, &text_of(name), |object| {
@@ -223,7 +225,7 @@ fn named(world: &World, call: &Call<'_>, collection: &str, name: &Value) -> Resu
     })
 }
 
-/// Whether `object` is in the repository, channel or calendar that the arguments name.
+/// Returns whether `object` is in the repository, channel or calendar that the arguments name.
 fn is_at(scope: &[String], call: &Call<'_>, object: &Value) -> bool {
     let is_at = |name: &String| !call.arguments.has(name) || object[name] == *call.arguments.value(name);
     scope.iter().all(is_at)
@@ -233,7 +235,8 @@ fn field_name<'a>(plan: &'a Plan, argument: &'a str) -> &'a str {
     plan.rename.get(argument).map_or(argument, String::as_str)
 }
 
-/// The fields that the arguments stand for, except those `skipped`, and what the plan adds.
+/// Returns the fields that the arguments set, except those `skipped`, and the fields that the plan
+/// adds.
 fn fields(world: &World, call: &Call<'_>, skipped: &[&str]) -> Map<String, Value> {
     let mut arguments = call.arguments.0.clone();
     arguments.retain(|name, _| !skipped.contains(&name.as_str()) && !call.plan.extend.contains_key(name));
@@ -247,7 +250,7 @@ fn fields(world: &World, call: &Call<'_>, skipped: &[&str]) -> Map<String, Value
     fields
 }
 
-/// Arguments by the names of their fields; what merely wraps fields is unwrapped.
+/// Returns arguments by the names of their fields; objects that only wrap fields are unwrapped.
 fn renamed(plan: &Plan, arguments: Map<String, Value>, fill: &dyn Fn(&Value) -> Value) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in arguments {
@@ -262,17 +265,17 @@ fn renamed(plan: &Plan, arguments: Map<String, Value>, fill: &dyn Fn(&Value) -> 
     fields
 }
 
-/// A template with everything in braces replaced.
+/// Returns a template with all placeholders in braces replaced.
 fn filled(world: &World, call: &Call<'_>, template: &Value) -> Value {
     match template {
-        Value::String(text) => fill(text, &|name| said(world, call, name)),
+        Value::String(text) => fill(text, &|name| resolve_placeholder(world, call, name)),
         Value::Array(items) => items.iter().map(|item| filled(world, call, item)).collect(),
         value => value.clone(),
     }
 }
 
-/// What a name in braces stands for.
-fn said(world: &World, call: &Call<'_>, name: &str) -> Value {
+/// Returns the value of a placeholder.
+fn resolve_placeholder(world: &World, call: &Call<'_>, name: &str) -> Value {
     match name.split_once('.') {
         // The path of a file without its ending.
         Some((argument, "stem")) => {

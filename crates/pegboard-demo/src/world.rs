@@ -1,4 +1,4 @@
-//! What the demo servers share: collections of JSON objects, and a time that only changes
+//! The shared state of the demo servers: collections of JSON objects, and a time that only changes
 //! move.
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -20,24 +20,24 @@ const MAX_WORLD: usize = 64 << 20;
 /// Identities named in a refusal.
 const MAX_KNOWN: usize = 20;
 
-/// Why a tool does not do what was asked, for whoever called it.
+/// The error of a tool, for its caller.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refusal(pub(super) String);
+pub(super) struct ToolError(pub(super) String);
 
-impl From<String> for Refusal {
+impl From<String> for ToolError {
     fn from(message: String) -> Self {
         Self(message)
     }
 }
 
-impl From<&str> for Refusal {
+impl From<&str> for ToolError {
     fn from(message: &str) -> Self {
         Self(message.to_owned())
     }
 }
 
-/// What a tool has to say: an object that begins with a `message`.
-pub(super) type Outcome = Result<Value, Refusal>;
+/// The result of a tool: an object that begins with a `message`.
+pub(super) type Outcome = Result<Value, ToolError>;
 
 /// All collections, each called `server/name`.
 pub(super) type Collections = BTreeMap<String, Collection>;
@@ -91,7 +91,7 @@ impl Default for Collection {
 }
 
 impl Collection {
-    /// Itself, with what follows from its name and its first objects.
+    /// Completes the collection with what follows from its name and its first objects.
     pub(super) fn called(mut self, name: &str) -> Self {
         if self.noun.is_empty() {
             name.strip_suffix('s').unwrap_or(name).clone_into(&mut self.noun);
@@ -103,12 +103,12 @@ impl Collection {
         self
     }
 
-    /// The field by which others refer to an object.
+    /// Returns the field by which other objects refer to an object.
     pub(super) fn reference(&self) -> &str {
         &self.called
     }
 
-    /// Its objects, oldest first.
+    /// Returns its objects, oldest first.
     pub(super) fn objects(&self) -> &[Value] {
         &self.objects
     }
@@ -117,7 +117,7 @@ impl Collection {
         self.objects.iter().position(|object| text_of(&object[&self.key]) == key)
     }
 
-    /// Whether people who say `wanted` mean `object`.
+    /// Returns whether `wanted` names `object`.
     fn is_meant(&self, object: &Value, wanted: &str) -> bool {
         [&self.key, &self.called].into_iter().chain(&self.also).any(|field| match &object[field] {
             Value::Array(names) => names.iter().any(|name| is_same(name, wanted)),
@@ -126,7 +126,7 @@ impl Collection {
     }
 }
 
-/// All that the demo servers know.
+/// The state of all demo servers.
 #[derive(Debug)]
 pub(super) struct World {
     collections: Collections,
@@ -146,23 +146,23 @@ impl World {
         self.now
     }
 
-    /// What is declared of a collection.
-    pub(super) fn collection(&self, name: &str) -> Result<&Collection, Refusal> {
+    /// Returns the declaration of a collection.
+    pub(super) fn collection(&self, name: &str) -> Result<&Collection, ToolError> {
         self.collections.get(name).ok_or_else(|| format!("the demo has nothing called `{name}`").into())
     }
 
-    /// The objects of a collection, oldest first.
+    /// Returns the objects of a collection, oldest first.
     pub(super) fn all(&self, name: &str) -> &[Value] {
         self.collections.get(name).map_or(&[], Collection::objects)
     }
 
-    /// The objects that `wanted` names among those that `is_in_scope`; at least one.
+    /// Returns the objects that `wanted` names among those that `is_in_scope`; at least one.
     pub(super) fn named(
         &self,
         name: &str,
         wanted: &str,
         is_in_scope: impl Fn(&Value) -> bool,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Vec<Value>, ToolError> {
         let collection = self.collection(name)?;
         let in_scope = || collection.objects.iter().filter(|object| is_in_scope(object));
         let found: Vec<Value> = in_scope().filter(|object| collection.is_meant(object, wanted)).cloned().collect();
@@ -178,19 +178,19 @@ impl World {
         Ok(found)
     }
 
-    /// The one object that `wanted` names.
+    /// Returns the one object that `wanted` names.
     pub(super) fn find(&self, name: &str, wanted: &str) -> Outcome {
         Ok(self.named(name, wanted, |_| true)?.swap_remove(0))
     }
 
-    /// Makes an object with an identity and all that objects of its kind have, and says what
-    /// became of it. One that is there already is replaced if `is_replacing`, else refused.
+    /// Creates an object with an identity and all fields of its kind, and returns it with a
+    /// message. An existing one is replaced if `is_replacing`, else the call fails.
     pub(super) fn make(&mut self, name: &str, fields: Value, is_replacing: bool) -> Outcome {
         let now = clock::show(self.now);
         let collection = self.collection(name)?;
         let mut object = fields;
         let mut n = collection.made + 1;
-        // Whoever makes objects may name them, and thereby take a number.
+        // The caller may name a new object, and thereby take a number.
         while object[&collection.key].is_null() {
             let lookup = |name: &str| if name == "n" { n.into() } else { object[name].clone() };
             let key = fill(&collection.id, &lookup);
@@ -221,16 +221,16 @@ impl World {
         Ok(object)
     }
 
-    /// Stores an object, over the one with the same identity if there is one. Every change
-    /// comes through here, so this is where the bounds are kept and time passes.
-    pub(super) fn put(&mut self, name: &str, object: Value) -> Result<(), Refusal> {
+    /// Stores an object, in place of the one with the same identity if there is one. Every change
+    /// goes through here, so this is where limits are checked and time passes.
+    pub(super) fn put(&mut self, name: &str, object: Value) -> Result<(), ToolError> {
         self.note(name, object)?;
         self.now += 60;
         Ok(())
     }
 
-    /// [`put`](Self::put) for what merely looking leaves behind: no time passes.
-    pub(super) fn note(&mut self, name: &str, object: Value) -> Result<(), Refusal> {
+    /// Stores an object like [`put`](Self::put), as a side effect of reading: no time passes.
+    pub(super) fn note(&mut self, name: &str, object: Value) -> Result<(), ToolError> {
         let collection = self.collection(name)?;
         let position = collection.position(&text_of(&object[&collection.key]));
         let (is_new, old) = (position.is_none(), position.map_or(0, |at| size(&collection.objects[at])));
@@ -254,9 +254,9 @@ impl World {
         Ok(())
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(super) fn remove(&mut self, name: &str, key: &str) -> Outcome {
-        let unknown = || Refusal(format!("there is no `{}` in {name}", shorten(key)));
+        let unknown = || ToolError(format!("there is no `{}` in {name}", shorten(key)));
         let collection = self.collections.get_mut(name).ok_or_else(unknown)?;
         let at = collection.position(key).ok_or_else(unknown)?;
         let object = collection.objects.remove(at);
@@ -266,13 +266,13 @@ impl World {
     }
 }
 
-/// What an object is called, behind its owner where it has one.
+/// Returns the name of an object, with its owner if it has one.
 fn with_owner(object: &Value, called: &str) -> String {
     let name = text_of(&object[called]);
     object["owner"].as_str().map_or_else(|| name.clone(), |owner| format!("{owner}/{name}"))
 }
 
-/// A text as it is, anything else as JSON.
+/// Returns a text unchanged, anything else as JSON.
 pub(super) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -295,12 +295,12 @@ pub(super) fn fill(template: &str, lookup: &dyn Fn(&str) -> Value) -> Value {
     Value::String(text + rest)
 }
 
-/// A number that differs for different texts and is the same in every run (FNV-1a).
+/// Returns the FNV-1a hash of a text, the same in every run.
 pub(super) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Which identities there would have been.
+/// Returns the existing identities for an error message.
 pub(super) fn known_as(known: &[String]) -> String {
     if known.is_empty() {
         return "none exist yet".to_owned();
@@ -311,12 +311,12 @@ pub(super) fn known_as(known: &[String]) -> String {
     format!("known: {}{rest}", shown.join(", "))
 }
 
-/// The beginning of a text, for messages.
+/// Returns the beginning of a text, for messages.
 pub(super) fn shorten(text: &str) -> Cow<'_, str> {
     bounded(text, 120)
 }
 
-/// Whether a name is the one that was asked for, whatever marks and case it is written with.
+/// Returns whether a name equals the wanted one, regardless of punctuation and case.
 fn is_same(name: &Value, wanted: &str) -> bool {
     let bare = |text: &str| text.trim_matches(['#', '@', '/']).to_lowercase();
     match name {
@@ -326,7 +326,7 @@ fn is_same(name: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Gives a file an absolute path, and the contents that it had before.
+/// Makes the path of a file absolute, and keeps its previous contents.
 fn keep_versions(collection: &Collection, file: &mut Value) {
     const MOST: usize = 5;
     let path = format!("/{}", text_of(&file["path"]).trim_matches('/'));
@@ -349,7 +349,7 @@ fn has_long_text(value: &Value) -> bool {
     }
 }
 
-/// About how many bytes a value takes.
+/// Returns the approximate size of a value in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,

@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use pegboard_core::{Catalog, Limits, Selection, Tool, load};
+use pegboard_core::{Catalog, LoadLimits, Selection, Tool, load};
 use pegboard_discovery::{DialectName, Session, Settings, estimate_tokens};
 use pegboard_engine::{Hybrid, metrics::percentile};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ struct LabelledSet {
 
 impl LabelledSet {
     fn read(dir: &Path) -> Result<Self, Box<dyn Error>> {
-        let limits = Limits { file_bytes: usize::MAX, ..Limits::default() };
+        let limits = LoadLimits { file_bytes: usize::MAX, ..LoadLimits::default() };
         let loaded = load::parse("tools.jsonl", &fs::read(dir.join("tools.jsonl"))?, &limits)?;
         let (catalog, _) = Catalog::from_tools(loaded.tools);
         let mut labels: HashMap<String, HashSet<String>> = HashMap::new();

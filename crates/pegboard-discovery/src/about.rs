@@ -1,4 +1,4 @@
-//! What a server is about, in a few words: its own sentence, or the words that its tools share.
+//! Short descriptions of servers: the server's own sentence, or the words that its tools share.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -9,20 +9,20 @@ use pegboard_core::{Catalog, Selection, Tool, naming};
 
 use crate::prompt::{complete_phrase, first_sentence, phrase};
 
-/// Words of a server's own sentence.
+/// Maximum number of words of a server's own sentence.
 const MAX_PURPOSE_WORDS: usize = 8;
 
-/// Words of the description of a server's only tool.
+/// Maximum number of words of the description of a server's only tool.
 const MAX_TOOL_WORDS: usize = 8;
 
-/// Letters of a word that descriptions alone have.
+/// Minimum number of letters of a word that occurs only in descriptions.
 const MIN_LETTERS: usize = 4;
 
-/// Tools that must share a word that descriptions alone have.
+/// Minimum number of tools that must share a word that occurs only in descriptions.
 const MIN_TOOLS: usize = 2;
 
-/// Words with which an instruction to the model begins; a server that is described begins with
-/// a noun.
+/// Words with which an instruction to the model begins; a description of a server begins with a
+/// noun.
 const DIRECTIVES: [&str; 22] = [
     "always",
     "ask",
@@ -48,11 +48,11 @@ const DIRECTIVES: [&str; 22] = [
     "your",
 ];
 
-/// Words that refer to something said elsewhere.
+/// Words that refer to another sentence.
 const REFERENCES: [&str; 8] = ["it", "them", "these", "they", "this", "those", "you", "your"];
 
-/// Words that do not tell one server from another: common verbs, general nouns, adjectives and
-/// function words.
+/// Words that do not distinguish one server from another: common verbs, general nouns, adjectives
+/// and function words.
 static GENERIC: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     "a about accept access account action activate active actual add after all allow allowed also an and another \
     any api apply are as ask at available base based basic be before between bulk but by call can cancel change \
@@ -74,15 +74,15 @@ static GENERIC: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A server with the tools of it that may be seen.
+/// A server with its visible tools.
 pub(crate) struct ServerTools<'a> {
     pub(crate) name: &'a str,
     description: &'a str,
     pub(crate) tools: Vec<&'a Tool>,
 }
 
-/// The visible tools of each server that has any, in catalog order, and in how many servers each
-/// word occurs.
+/// The visible tools of each server that has any, in catalog order, and the number of servers in
+/// which each word occurs.
 pub(crate) struct Servers<'a> {
     pub(crate) all: Vec<ServerTools<'a>>,
     spread: BTreeMap<String, usize>,
@@ -107,16 +107,16 @@ impl<'a> Servers<'a> {
         Self { all, spread }
     }
 
-    /// What `server` is about: the beginning of its own description where that says it, else
-    /// words that its tools share.
+    /// Returns the category of `server`: the beginning of its own description if that describes it,
+    /// else words that its tools share.
     pub(crate) fn category(&self, server: &ServerTools<'_>) -> String {
         let about = purpose(server.description);
         let about = if about.is_empty() { self.words(server, 4, ", ") } else { about };
         if about.is_empty() { server.name.to_owned() } else { format!("{} ({about})", server.name) }
     }
 
-    /// At most `most` words that tell `server` from the others; for a server with one tool the
-    /// beginning of that tool's description.
+    /// Returns at most `most` words that distinguish `server` from the others; for a server with
+    /// one tool the beginning of that tool's description.
     pub(crate) fn words(&self, server: &ServerTools<'_>, most: usize, joint: &str) -> String {
         if let [tool] = server.tools.as_slice() {
             let about = complete_phrase(first_sentence(tool.description()), MAX_TOOL_WORDS);
@@ -132,7 +132,7 @@ impl<'a> Servers<'a> {
     }
 }
 
-/// A word that tools of one server share.
+/// A word that several tools of one server share.
 #[derive(Default)]
 struct Word {
     weight: u32,
@@ -144,7 +144,7 @@ struct Word {
 }
 
 impl Word {
-    /// The form that occurs most; the shorter of two.
+    /// Returns the most frequent form; the shorter of two.
     fn form(self) -> String {
         let best = self.forms.into_iter().max_by(|(a, n), (b, m)| n.cmp(m).then(b.len().cmp(&a.len())).then(b.cmp(a)));
         best.map(|(form, _)| form).unwrap_or_default()
@@ -152,8 +152,8 @@ impl Word {
 }
 
 impl ServerTools<'_> {
-    /// The words of the tools by stem. A name counts more than a description, and in a name
-    /// the first word counts least: it is mostly a verb.
+    /// Counts the words of the tools by stem. A name weighs more than a description, and the first
+    /// word of a name, mostly a verb, weighs least.
     fn counted(&self) -> BTreeMap<String, Word> {
         let own: BTreeSet<String> = name_words(self.name).map(|word| stem(&word)).collect();
         let is_telling = |word: &str| {
@@ -191,8 +191,8 @@ impl ServerTools<'_> {
     }
 }
 
-/// What a server is for, in a few words: the beginning of its first sentence, up to the end of a
-/// phrase. Headings, and instructions to the model, do not say it.
+/// Returns the purpose of a server in a few words: the beginning of its first sentence, up to the
+/// end of a phrase. Headings and instructions to the model are skipped.
 fn purpose(description: &str) -> String {
     let is_prose = |line: &&str| !line.is_empty() && !line.starts_with(['#', '-', '*', '|', '`', '<', '=']);
     let line = description.lines().map(str::trim).find(is_prose).unwrap_or_default();
@@ -203,15 +203,18 @@ fn purpose(description: &str) -> String {
     if is_directive { String::new() } else { phrase(sentence, MAX_PURPOSE_WORDS) }
 }
 
-/// The words of the first sentence of a description. Those of scripts without spaces are left
-/// out: what lies between two signs there is not a word.
+/// Returns the words of the first sentence of a description, without those of scripts that have no
+/// spaces between words.
 fn description_words(description: &str) -> impl Iterator<Item = String> {
     let sentence = first_sentence(description);
     let words = sentence.split(|c: char| !c.is_alphanumeric());
-    words.filter(|word| naming::mend(word).bytes().all(|byte| byte.is_ascii_alphanumeric())).map(str::to_lowercase)
+    words
+        .filter(|word| naming::to_provider_name(word).bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        .map(str::to_lowercase)
 }
 
-/// The words of a name in lower case: `list_files`, `listFiles` and `list-files` have the same.
+/// Returns the words of a name in lower case: those of `list_files`, `listFiles` and `list-files`
+/// are equal.
 fn name_words(name: &str) -> impl Iterator<Item = String> {
     name.split(|c: char| !c.is_alphanumeric()).flat_map(|part| {
         let mut words: Vec<String> = Vec::new();
@@ -229,7 +232,7 @@ fn name_words(name: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The form in which the singular and the plural of a word are equal.
+/// Returns the form in which the singular and the plural of a word are equal.
 fn stem(word: &str) -> String {
     let folded = naming::fold(word);
     if let Some(start) = folded.strip_suffix("ies").filter(|start| start.len() > 1) {
@@ -244,7 +247,7 @@ fn stem(word: &str) -> String {
     if is_plural { folded[..folded.len() - 1].to_owned() } else { folded }
 }
 
-/// Whether a word is made of hexadecimal digits that stand for something else.
+/// Returns whether a word consists of hexadecimal digits.
 fn is_hash(word: &str) -> bool {
     let is_hex = word.len() >= 6 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hex && word.bytes().any(|byte| byte.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! What a model sees and may do: the session, its dialect, and the texts around them.
+//! What a model sees and may do: sessions, dialects and their texts.
 //!
 //! A [`Session`] is one conversation's tool state: which tools are visible, in which
 //! order, under which names. A [`Dialect`] is one family of meta-tools with its names,
@@ -9,13 +9,13 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use pegboard_core::{Catalog, Limits, Selection, load};
+//! use pegboard_core::{Catalog, LoadLimits, Selection, load};
 //! use pegboard_discovery::{DialectName, Session, Settings};
 //! use pegboard_engine::Keyword;
 //! use serde_json::json;
 //!
 //! let file = br#"[{"name": "get_weather", "description": "Current weather"}, {"name": "send_mail"}]"#;
-//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default())?.tools);
 //! let mut session = Session::new(
 //!     DialectName::Select,
 //!     Settings::default(),
@@ -46,11 +46,12 @@ pub mod transcript;
 pub mod usage;
 
 pub use arguments::Validation;
-pub use dialects::{Dialect, DialectName, GATEWAY_SEARCH, MetaTool, View};
+pub use dialects::{Dialect, DialectName, DialectView, GATEWAY_SEARCH, MetaTool};
 pub use host::HostTool;
 pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};
 pub use session::{
-    Answer, Callee, Listed, Native, Session, SessionError, Target, arguments_key, is_beside_name, wrapped_arguments,
+    CallAnswer, Callee, ListedTool, NativeTools, Session, SessionError, Target, arguments_key, is_beside_name,
+    wrapped_arguments,
 };
 pub use settings::{Exposed, Hits, SelectionOrder, Settings, SettingsError};
 pub use signature::has_complete_signature;

@@ -1,4 +1,4 @@
-//! The names under which a session's tools are called.
+//! The names under which the tools of a session are called.
 
 use std::{
     collections::HashMap,
@@ -17,11 +17,11 @@ use crate::{
     signature::{Signature, Signatures},
 };
 
-/// Names that programs of the `explicit` family use for one tool.
+/// Aliases that programs of the `explicit` family use for one tool.
 const KNOWN_ALIASES: [(&str, &str); 2] =
     [("write_workspace_file", "update_workspace_file"), ("create_workspace_file", "update_workspace_file")];
 
-/// Longer names are nobody's.
+/// Maximum number of bytes of a name; a longer one matches no tool.
 pub(crate) const MAX_NAME_BYTES: usize = 1024;
 
 /// The visible tools of one snapshot by name.
@@ -45,11 +45,11 @@ pub(crate) struct Names {
     definitions: Cache<ToolDefinition>,
 }
 
-/// What was worked out for tools, by identity. Reading a schema takes longer than a search.
+/// Values computed for tools, by identity. Parsing a schema takes longer than a search.
 #[derive(Debug)]
 struct Cache<T>(RwLock<HashMap<Box<str>, Arc<T>>>);
 
-/// Tools that a cache knows; then it begins anew.
+/// Maximum number of cached tools; then the cache is cleared.
 const MAX_CACHED: usize = 1024;
 
 impl<T> Default for Cache<T> {
@@ -74,7 +74,7 @@ impl<T> Cache<T> {
 }
 
 impl Names {
-    /// The names of the visible tools; none is shown under a name that `dialect` needs.
+    /// Names the visible tools; none is shown under a name that `dialect` needs.
     pub(crate) fn new(catalog: &Catalog, selection: &Selection, dialect: Option<DialectName>) -> Self {
         let mut names = Self {
             by_name: HashMap::new(),
@@ -117,7 +117,7 @@ impl Names {
         names
     }
 
-    /// Lets `tool` be found by any spelling of `name`.
+    /// Makes `tool` findable by any spelling of `name`.
     fn fold(&mut self, name: &str, tool: &Arc<Tool>) {
         let found = self.by_folded.entry(naming::fold(name).into()).or_default();
         if !found.iter().any(|other| Arc::ptr_eq(other, tool)) {
@@ -125,7 +125,7 @@ impl Names {
         }
     }
 
-    /// Gives `tool` a name of its own: with its server, and a number if that is taken too.
+    /// Gives `tool` a unique name: with its server, and a number if that is taken too.
     fn qualify(&mut self, tool: &Arc<Tool>, reserved: &[&str]) {
         let base = match tool.server_name() {
             Some(server) if tool.origin() == Origin::Mcp => Style::default().name(server, tool.upstream_name()),
@@ -145,34 +145,36 @@ impl Names {
         self.shown.insert(tool.id().into(), name);
     }
 
-    /// The name to show `tool` under: its own, or with its server where several share it.
+    /// Returns the name to show `tool` under: its own, or with its server if several tools share
+    /// it.
     pub(crate) fn shown(&self, tool: &Tool) -> String {
         self.shown.get(tool.id()).cloned().unwrap_or_else(|| tool.name().to_owned())
     }
 
-    /// Whether another server has a tool of the same name.
+    /// Returns whether another server has a tool of the same name.
     pub(crate) fn is_shared(&self, tool: &Tool) -> bool {
         let name = tool.upstream_name();
         let named = self.by_name.get(name).into_iter().chain(self.by_upstream_name.get(name)).flatten();
         named.into_iter().any(|other| other.server_name() != tool.server_name())
     }
 
-    /// How many tools may be seen, those aside that read outputs: they are not the user's.
+    /// Returns the number of visible tools, without those that read outputs: they are not the
+    /// user's.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// A tool in one line with all allowed values, under the name that it is shown under.
+    /// Returns a tool in one line with all allowed values, under its shown name.
     pub(crate) fn complete_signature(&self, tool: &Tool) -> Arc<Signature> {
         self.complete.get(tool, || Signature::new(tool, &self.shown(tool)))
     }
 
-    /// A tool in one line, in each detail, under the name that it is shown under.
+    /// Returns a tool in one line, in each level of detail, under its shown name.
     pub(crate) fn signatures(&self, tool: &Tool) -> Arc<Signatures> {
         self.signatures.get(tool, || Signatures::new(tool, &self.shown(tool)))
     }
 
-    /// The definition of a tool under this name, as models get it.
+    /// Returns the definition of a tool under this name, for models.
     pub(crate) fn definition(&self, tool: &Tool, name: &str) -> Arc<ToolDefinition> {
         if name != self.shown.get(tool.id()).map_or_else(|| tool.name(), String::as_str) {
             return Arc::new(ToolDefinition::of(tool, name));
@@ -180,7 +182,7 @@ impl Names {
         self.definitions.get(tool, || ToolDefinition::of(tool, name))
     }
 
-    /// The tools with exactly this name, shown name or identity.
+    /// Returns the tools with exactly this name, shown name or identity.
     pub(crate) fn exact(&self, name: &str) -> Vec<Arc<Tool>> {
         if let Some(tool) = self.by_shown.get(name) {
             return vec![Arc::clone(tool)];
@@ -194,8 +196,8 @@ impl Names {
         tools.filter(|tool| tool.id() == name).cloned().collect()
     }
 
-    /// The tools that `name` can mean: those with exactly this name, else those with another
-    /// spelling of it or with this alias.
+    /// Returns the tools that `name` can mean: those with exactly this name, else those with
+    /// another spelling of it or with this alias.
     pub(crate) fn candidates(&self, name: &str) -> Vec<Arc<Tool>> {
         let exact = self.exact(name);
         if !exact.is_empty() || name.is_empty() || name.len() > MAX_NAME_BYTES {
@@ -228,7 +230,7 @@ impl Names {
         found
     }
 
-    /// The one tool that `name` means in any spelling.
+    /// Returns the one tool that `name` means in any spelling.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Tool>> {
         match self.candidates(name).as_slice() {
             [tool] => Some(Arc::clone(tool)),
@@ -236,14 +238,14 @@ impl Names {
         }
     }
 
-    /// The tools that `name` means to a caller who may mean several: all with exactly this name,
-    /// else the one that a loose spelling means.
+    /// Returns the tools that `name` means to a caller who may mean several: all with exactly this
+    /// name, else the one that a loose spelling means.
     pub(crate) fn resolve(&self, name: &str) -> Vec<Arc<Tool>> {
         let exact = self.exact(name);
         if exact.is_empty() { self.find(name).into_iter().collect() } else { exact }
     }
 
-    /// What to say about a name that means no single tool.
+    /// Returns the error text for a name that does not mean exactly one tool.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let several = self.candidates(name);
         if several.len() > 1 {
@@ -256,7 +258,7 @@ impl Names {
         }
     }
 
-    /// The names nearest to `name`, for somebody who mistyped one.
+    /// Returns the names nearest to `name`, for suggestions.
     pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
         if name.len() > MAX_NAME_BYTES {
             return Vec::new();
@@ -281,14 +283,14 @@ impl Names {
     }
 }
 
-/// A name that somebody sent, fit to be sent back: one line, and not without end.
+/// Returns a name from outside for an error text: on one line and of bounded length.
 pub(crate) fn echo(name: &str) -> String {
     const MOST: usize = 256;
     pegboard_core::text::brief(name, MOST)
 }
 
-/// `CreateIssue` and `create-issue` as `create_issue`. What is written in capitals
-/// throughout stays so: it is a constant's name, not another spelling.
+/// Returns `CreateIssue` and `create-issue` as `create_issue`. A name in capitals stays unchanged:
+/// it is a constant's name, not another spelling.
 fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     let has_lower = name.chars().any(char::is_lowercase);

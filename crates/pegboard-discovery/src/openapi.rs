@@ -1,4 +1,4 @@
-//! Tools as an HTTP API: which there are, under which paths, and their OpenAPI texts.
+//! Tools as an HTTP API: their paths and OpenAPI documents.
 //!
 //! A program calls a tool by a POST of its arguments to [`path_of`] its server and name.
 //! Nothing here listens: these are the names and the words, the same for every host.
@@ -22,13 +22,13 @@ use pegboard_core::{
 pub use self::path::{parse_path, path_of};
 use crate::host::HostTool;
 
-/// What tools on no server are listed under: those that the host registered itself.
+/// The group of tools without a server, which the host registered itself.
 pub const CUSTOM: &str = "custom";
 
-/// Names that an error suggests.
+/// Maximum number of names that an error suggests.
 const MAX_SUGGESTED: usize = 5;
 
-/// Longer names are nobody's.
+/// Maximum number of bytes of a name; a longer one matches no tool.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// The tools of a catalog that programs can call, for one caller.
@@ -37,7 +37,7 @@ pub struct Api<'a> {
     servers: Vec<ApiServer<'a>>,
 }
 
-/// The part of an API that one server stands behind.
+/// The tools of one server in the API.
 #[derive(Debug)]
 pub struct ApiServer<'a> {
     name: &'a str,
@@ -46,7 +46,7 @@ pub struct ApiServer<'a> {
 }
 
 impl<'a> Api<'a> {
-    /// What `selection` shows of `catalog`, in catalog order.
+    /// Creates the API for the tools of `catalog` that `selection` shows, in catalog order.
     pub fn new(catalog: &'a Catalog, selection: &Selection) -> Self {
         let mut servers: Vec<ApiServer<'a>> = Vec::new();
         let mut places = HashMap::new();
@@ -67,18 +67,18 @@ impl<'a> Api<'a> {
         Self { servers }
     }
 
-    /// The servers that have tools here.
+    /// Returns the servers that have tools here.
     pub fn servers(&self) -> &[ApiServer<'a>] {
         &self.servers
     }
 
-    /// The server that `name` means in any spelling.
+    /// Returns the server that `name` means in any spelling.
     ///
     /// # Errors
-    /// What to say when there is none, or more than one.
+    /// The error text if there is none, or more than one.
     pub fn server(&self, name: &str) -> Result<&ApiServer<'a>, String> {
         let names = self.servers.iter().map(|server| server.name);
-        let found = meant(name, names.clone()).map(|at| &self.servers[at]);
+        let found = resolve_name(name, names.clone()).map(|at| &self.servers[at]);
         found.map_err(|several| {
             let echoed = crate::names::echo(name);
             if !several.is_empty() {
@@ -86,14 +86,14 @@ impl<'a> Api<'a> {
             }
             let near = if name.len() > MAX_NAME_BYTES { Vec::new() } else { nearest(name, names, MAX_SUGGESTED) };
             match near.as_slice() {
-                [] => format!("no server `{echoed}`; {}", self.listed()),
+                [] => format!("no server `{echoed}`; {}", self.summarize_servers()),
                 near => format!("no server `{echoed}`; nearest names: {}", near.join(", ")),
             }
         })
     }
 
-    /// The servers and how many tools each has, in one line.
-    pub fn listed(&self) -> String {
+    /// Returns the servers and the number of their tools, in one line.
+    pub fn summarize_servers(&self) -> String {
         const MOST: usize = 100;
         if self.servers.is_empty() {
             return "there are no servers".to_owned();
@@ -111,20 +111,20 @@ impl<'a> Api<'a> {
 }
 
 impl<'a> ApiServer<'a> {
-    /// Its name; [`CUSTOM`] for the host's own tools.
+    /// Returns the name of the server; [`CUSTOM`] for the host's own tools.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// Its tools, in catalog order.
+    /// Returns its tools, in catalog order.
     pub fn tools(&self) -> &[&'a Arc<Tool>] {
         &self.tools
     }
 
-    /// The tool that `name` means in any spelling.
+    /// Returns the tool that `name` means in any spelling.
     ///
     /// # Errors
-    /// What to say when there is none, or more than one.
+    /// The error text if there is none, or more than one.
     pub fn tool(&self, name: &str) -> Result<&'a Arc<Tool>, String> {
         self.find(name).map_err(|near| {
             let echoed = crate::names::echo(name);
@@ -138,8 +138,8 @@ impl<'a> ApiServer<'a> {
     fn find(&self, name: &str) -> Result<&'a Arc<Tool>, Vec<String>> {
         let upstream = || self.tools.iter().map(|tool| tool.upstream_name());
         // Models may have read the name that is shown elsewhere.
-        let found = meant(name, upstream())
-            .or_else(|several| meant(name, self.tools.iter().map(|tool| tool.name())).map_err(|_| several));
+        let found = resolve_name(name, upstream())
+            .or_else(|several| resolve_name(name, self.tools.iter().map(|tool| tool.name())).map_err(|_| several));
         found.map(|at| self.tools[at]).map_err(|several| {
             let near = if several.is_empty() && name.len() <= MAX_NAME_BYTES {
                 nearest(name, upstream(), MAX_SUGGESTED)
@@ -150,14 +150,14 @@ impl<'a> ApiServer<'a> {
         })
     }
 
-    /// The OpenAPI text of all its tools, or of `only` one of them. When it would take more
-    /// than `max_tokens` (estimated), parameters are left out, and then tools.
+    /// Returns the OpenAPI document of all its tools, or of `only` one of them. If it would take
+    /// more than `max_tokens` (estimated), parameters are left out, and then tools.
     pub fn spec(&self, only: Option<&Tool>, max_tokens: usize) -> String {
         document::write(self, only, max_tokens)
     }
 }
 
-/// The tool behind a path: `server` is `None` for the host's own.
+/// Returns the tool behind a path: `server` is `None` for the host's own tools.
 ///
 /// # Errors
 /// The nearest names there, when it is not there.
@@ -180,8 +180,8 @@ pub fn find(
     ApiServer { tools, ..*part }.find(name).cloned()
 }
 
-/// Whether a program has any use for a tool. Those that steer the conversation or read what
-/// it put aside are the model's own to call, and the two tools of the API are not in it.
+/// Returns whether a program can use a tool. Tools that steer the conversation or read offloaded
+/// outputs are for the model, and the two tools of the API are not in it.
 pub fn is_callable(tool: &Tool) -> bool {
     let not_in_api = |host: HostTool| {
         HostTool::OUTPUTS.contains(&host)
@@ -192,11 +192,11 @@ pub fn is_callable(tool: &Tool) -> bool {
     has_path && !is_left_out && !is_always_on(tool)
 }
 
-/// Which of `names` is meant: exactly, or else in another spelling.
+/// Returns the position of the name that is meant: exactly, or else in another spelling.
 ///
 /// # Errors
 /// The names that are spelled alike, when several are.
-fn meant<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Result<usize, Vec<&'n str>> {
+fn resolve_name<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Result<usize, Vec<&'n str>> {
     if let Some(at) = names.clone().position(|other| other == name) {
         return Ok(at);
     }
@@ -211,7 +211,7 @@ fn meant<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Result
     }
 }
 
-/// `text` as an identifier of at most `most` characters; empty when nothing of it can stay.
+/// Returns `text` as an identifier of at most `most` characters; empty if no character is allowed.
 fn identifier(text: &str, most: usize) -> String {
     let mut name = String::new();
     for c in text.chars().take(most) {
@@ -228,7 +228,7 @@ fn identifier(text: &str, most: usize) -> String {
     name
 }
 
-/// Names that are given out once.
+/// A set of unique names.
 #[derive(Debug, Default)]
 struct UniqueNames {
     taken: HashSet<String>,
@@ -237,7 +237,7 @@ struct UniqueNames {
 }
 
 impl UniqueNames {
-    /// `base`, with a number if that is taken.
+    /// Returns `base`, with a number if that is taken.
     fn take(&mut self, base: &str) -> String {
         let mut name = base.to_owned();
         while self.taken.contains(&name) {

@@ -1,4 +1,4 @@
-//! What a call of a meta-tool leads to.
+//! The outcome of a call of a meta-tool.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::host::HostTool;
 
-/// A tool as a model is told of it.
+/// The definition of a tool for a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {
     /// The name to call it by.
@@ -19,11 +19,11 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// A catalog tool under the name `shown_as`.
+    /// Returns the definition of a catalog tool under the name `shown_as`.
     pub fn of(tool: &Tool, shown_as: &str) -> Self {
         let schema = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok());
         let description = match tool.server_name() {
-            // Several tools of one name are told apart by their server.
+            // Several tools of one name are distinguished by their server.
             Some(server) if shown_as != tool.name() => format!("[{server}] {}", tool.description()),
             _ => tool.description().to_owned(),
         };
@@ -34,13 +34,13 @@ impl ToolDefinition {
         }
     }
 
-    /// As JSON, in the form of MCP.
+    /// Returns the definition as JSON, in the form of MCP.
     pub fn to_json(&self) -> Value {
         json!({"name": self.name, "description": self.description, "inputSchema": self.input_schema})
     }
 }
 
-/// What the model gets to read.
+/// The reply to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// Plain text.
@@ -50,7 +50,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Text as a JSON string, a document as it is.
+    /// Returns text as a JSON string, a document unchanged.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Text(text) => Value::String(text.clone()),
@@ -58,7 +58,7 @@ impl Reply {
         }
     }
 
-    /// [`to_text`](Self::to_text) of what is needed no more.
+    /// Converts the reply into text, like [`to_text`](Self::to_text).
     pub fn into_text(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -66,7 +66,7 @@ impl Reply {
         }
     }
 
-    /// What a text-only wire carries.
+    /// Returns the reply for a wire that carries only text.
     pub fn to_text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -75,7 +75,7 @@ impl Reply {
     }
 }
 
-/// A change of the session that a dialect asks for.
+/// A change of the session that a dialect requests.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Make these tools visible, under these names, in this order.
@@ -100,7 +100,7 @@ pub enum Effect {
     },
 }
 
-/// What a search looked at, for logs and statistics.
+/// The record of a search, for logs and statistics.
 #[derive(Clone, Debug)]
 pub struct Searched {
     /// What was looked for.
@@ -115,7 +115,7 @@ pub struct Searched {
     pub hits: Vec<Arc<Tool>>,
 }
 
-/// A dialect's answer to a call.
+/// The answer of a dialect to a call.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What the model gets to read.
@@ -131,7 +131,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A text without effects.
+    /// An outcome with a text and no effects.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             reply: Reply::Text(text.into()),
@@ -142,31 +142,31 @@ impl Outcome {
         }
     }
 
-    /// A document without effects.
+    /// An outcome with a document and no effects.
     pub fn json(value: Value) -> Self {
         Self { reply: Reply::Json(value), metadata: None, is_error: false, effects: Vec::new(), searched: Vec::new() }
     }
 
-    /// A failure.
+    /// An outcome that is an error.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// With a search that it took.
+    /// Adds searches to the outcome.
     #[must_use]
     pub fn with_searched(mut self, searched: impl IntoIterator<Item = Searched>) -> Self {
         self.searched.extend(searched);
         self
     }
 
-    /// With something for user interfaces.
+    /// Adds data for user interfaces.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Value) -> Self {
         self.metadata = Some(metadata);
         self
     }
 
-    /// With a change of the session.
+    /// Adds a change of the session.
     #[must_use]
     pub fn with_effect(mut self, effect: Effect) -> Self {
         self.effects.push(effect);

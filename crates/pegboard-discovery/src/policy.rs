@@ -1,4 +1,4 @@
-//! What happens to the lists and calls of a server on their way through, in every door.
+//! Policies for the tool lists and calls of a server, the same at every endpoint.
 
 mod patterns;
 
@@ -7,7 +7,7 @@ pub use self::patterns::{NamePattern, PatternError};
 use regex::Regex;
 use serde_json::Value;
 
-/// One step on the way.
+/// One policy step.
 #[derive(Clone, Debug)]
 pub enum Middleware {
     /// Hides tools, and refuses their calls.
@@ -40,7 +40,7 @@ pub enum Middleware {
     },
 }
 
-/// The steps of all servers.
+/// The policy steps of all servers.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     /// Those of every server without a list of its own.
@@ -50,23 +50,23 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// The steps of a server.
+    /// Returns the steps of a server.
     pub fn of(&self, server: &str) -> &[Middleware] {
         let own = self.by_server.iter().find(|(name, _)| name == server);
         own.map_or(&self.general, |(_, list)| list)
     }
 
-    /// Whether a server's tool may be seen and called.
+    /// Returns whether a server's tool may be seen and called.
     pub fn shows(&self, server: &str, tool: &str) -> bool {
         self.of(server).iter().all(|step| step.shows(tool))
     }
 
-    /// The rule that forbids a call of a server's tool, if one does.
+    /// Returns the rule that forbids a call of a server's tool, if there is one.
     pub fn forbids(&self, server: &str, tool: &str, arguments: &Value) -> Option<Blocked<'_>> {
         self.of(server).iter().find_map(|step| step.forbids(tool, arguments))
     }
 
-    /// The description of a server's tool as it is shown; `None` if that is as it was.
+    /// Returns the enriched description of a server's tool; `None` if it is unchanged.
     pub fn enriched(&self, server: &str, description: &str) -> Option<String> {
         let steps = self.of(server);
         let is_enriched = steps.iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. }));
@@ -90,7 +90,7 @@ pub enum CallLevel {
     Error,
 }
 
-/// A call that a rule refuses.
+/// A call that a rule rejects.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocked<'a> {
     /// The rule.
@@ -99,19 +99,19 @@ pub struct Blocked<'a> {
     pub is_logged: bool,
 }
 
-/// What a call must not look like.
+/// A rule that rejects calls.
 #[derive(Clone, Debug)]
 pub struct SecurityRule {
     /// What logs call it.
     pub name: String,
     /// Matched against `tool_name:NAME args:JSON`.
     pub pattern: Regex,
-    /// What the caller is told.
+    /// The message for the caller.
     pub message: String,
 }
 
 impl Middleware {
-    /// Whether clients may see and call the tool with this name.
+    /// Returns whether clients may see and call the tool with this name.
     pub fn shows(&self, tool: &str) -> bool {
         match self {
             Self::ToolFilter { allow, deny } => {
@@ -122,7 +122,7 @@ impl Middleware {
         }
     }
 
-    /// A description as clients get to read it.
+    /// Returns the description for clients.
     fn enrich(&self, description: String) -> String {
         match self {
             Self::DescriptionEnricher { prefix, suffix } => format!("{prefix}{description}{suffix}"),
@@ -130,7 +130,7 @@ impl Middleware {
         }
     }
 
-    /// The rule that forbids a call, if one does.
+    /// Returns the rule that forbids a call, if there is one.
     pub fn forbids(&self, tool: &str, arguments: &Value) -> Option<Blocked<'_>> {
         let Self::Security { rules, is_logged } = self else { return None };
         let text = format!("tool_name:{tool} args:{arguments}");

@@ -4,13 +4,13 @@ use pegboard_core::{Catalog, Selection};
 
 use crate::about::Servers;
 
-/// Words that a phrase does not end with.
+/// Words that do not end a phrase.
 const OPEN_WORDS: [&str; 20] = [
     "a", "an", "and", "as", "at", "by", "for", "from", "in", "into", "its", "of", "on", "or", "plus", "the", "through",
     "to", "under", "with",
 ];
 
-/// A section of a system prompt: how to find tools, and what there is.
+/// Returns a section of a system prompt: how to find tools, and the categories.
 pub(crate) fn section(how: &str, categories: &[String]) -> String {
     let mut text = format!("## Finding tools\n\n{how}");
     if !categories.is_empty() {
@@ -20,18 +20,18 @@ pub(crate) fn section(how: &str, categories: &[String]) -> String {
     text
 }
 
-/// `text` without line breaks and runs of spaces.
+/// Returns `text` without line breaks and runs of spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// One line for each server: its name and what it is about, in catalog order.
+/// Returns one line for each server: its name and category, in catalog order.
 pub(crate) fn categories(catalog: &Catalog, selection: &Selection) -> Vec<String> {
     let servers = Servers::new(catalog, selection);
     servers.all.iter().map(|server| servers.category(server)).collect()
 }
 
-/// The first sentence of a text, without the sign at its end.
+/// Returns the first sentence of a text, without its final punctuation.
 pub(crate) fn first_sentence(text: &str) -> &str {
     let text = text.trim();
     let line = text.split_once("\n\n").map_or(text, |(paragraph, _)| paragraph);
@@ -39,7 +39,7 @@ pub(crate) fn first_sentence(text: &str) -> &str {
     line[..ends.min().unwrap_or(line.len())].trim_end_matches('.')
 }
 
-/// The beginning of a sentence in at most `most` words, up to the end of a phrase.
+/// Returns the beginning of a sentence in at most `most` words, up to the end of a phrase.
 pub(crate) fn phrase(sentence: &str, most: usize) -> String {
     let all: Vec<&str> = sentence.split_whitespace().collect();
     let mut words = &all[..all.len().min(most)];
@@ -59,8 +59,8 @@ pub(crate) fn phrase(sentence: &str, most: usize) -> String {
     words.join(" ").trim_end_matches(['.', ',', ';', ':']).to_owned()
 }
 
-/// The beginning of a sentence in at most `most` words, up to a word behind which another phrase
-/// begins; nothing if that would leave fewer than three words.
+/// Returns the beginning of a sentence in at most `most` words, up to a word that begins another
+/// phrase; empty if fewer than three words were left.
 pub(crate) fn complete_phrase(sentence: &str, most: usize) -> String {
     const LEAST: usize = 3;
     let words: Vec<&str> = sentence.split_whitespace().collect();
@@ -75,8 +75,8 @@ pub(crate) fn complete_phrase(sentence: &str, most: usize) -> String {
     words[..end].join(" ").trim_end_matches(',').to_owned()
 }
 
-/// `template` with each key replaced by its value, in one pass: what a value contains is
-/// not looked at again.
+/// Returns `template` with each key replaced by its value, in one pass: values are not expanded
+/// again.
 pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! One conversation's tool state.
+//! The tool state of one conversation.
 
 mod callee;
 mod calls;
@@ -17,24 +17,24 @@ use pegboard_core::{Catalog, Ranker, Selection, Tool};
 
 pub use self::{
     callee::{Callee, arguments_key, is_beside_name, wrapped_arguments},
-    calls::{Answer, Target},
+    calls::{CallAnswer, Target},
     error::SessionError,
-    prompts::Native,
-    visible::Listed,
+    prompts::NativeTools,
+    visible::ListedTool,
 };
 use self::{
     loaded::Loaded,
-    visible::{Fixed, Shown},
+    visible::{AlwaysVisible, VisibleTool},
 };
 use crate::{
     dialects::{Dialect, DialectName},
     host::HostTool,
     names::Names,
     settings::Settings,
-    usage::Trail,
+    usage::SearchTrail,
 };
 
-/// Which tools one conversation sees, and under which names.
+/// The tool state of one conversation: the visible tools and their names.
 #[derive(Debug)]
 pub struct Session {
     dialect: DialectName,
@@ -52,16 +52,16 @@ pub struct Session {
     removed: BTreeSet<String>,
     loaded: Loaded,
     /// What a search of the gateway exposes instead of the first tools.
-    exposed: Option<Vec<Shown>>,
-    fixed: Arc<Fixed>,
+    exposed: Option<Vec<VisibleTool>>,
+    fixed: Arc<AlwaysVisible>,
     /// Whether the host lists all tools, and no meta-tools.
     lists_everything: bool,
     list_changes: u64,
-    trail: Trail,
+    trail: SearchTrail,
 }
 
 impl Session {
-    /// A new conversation.
+    /// Creates the session of a new conversation.
     ///
     /// # Errors
     /// When there is no tool to search for, in a dialect that has no answer for that.
@@ -81,13 +81,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether there are tools that are hidden until they are searched for.
+    /// Returns whether there are tools that are hidden until they are searched for.
     pub fn has_deferred_tools(&self) -> bool {
         self.with_view(|view| view.deferred().any(|tool| !HostTool::is_reader(tool)))
     }
 
-    /// [`new`](Self::new) over a catalog that may have no tools yet: they come by
-    /// [`update`](Self::update).
+    /// Creates a session like [`new`](Self::new), over a catalog that may have no tools yet: they
+    /// are added by [`update`](Self::update).
     pub fn expecting(
         dialect: DialectName,
         settings: Settings,
@@ -100,7 +100,7 @@ impl Session {
         } else {
             selection
         };
-        let selection = asked.settled(&catalog);
+        let selection = asked.resolved_for(&catalog);
         let names = Arc::new(Names::new(&catalog, &selection, Some(dialect)));
         let mut session = Self {
             dialect,
@@ -118,23 +118,23 @@ impl Session {
             fixed: Arc::default(),
             lists_everything: false,
             list_changes: 0,
-            trail: Trail::default(),
+            trail: SearchTrail::default(),
         };
-        session.fix();
+        session.compute_always_visible();
         session
     }
 
-    /// Makes these tools visible from the start. Names that mean no visible tool do nothing;
-    /// [`unmatched_names`](Self::unmatched_names) has them.
+    /// Makes these tools visible from the start. Names that match no visible tool are ignored;
+    /// [`unmatched_names`](Self::unmatched_names) returns them.
     #[must_use]
     pub fn with_pre_discovered(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.pre_discovered.extend(names);
-        self.fix();
+        self.compute_always_visible();
         self
     }
 
-    /// What is wrong with the names of pre-discovered tools and with the allow patterns of the
-    /// selection, in the catalog of now: each that means no tool, with the nearest names.
+    /// Returns the names of pre-discovered tools and the allow patterns of the selection that match
+    /// no tool of the current catalog, each with the nearest names.
     pub fn unmatched_names(&self) -> Vec<String> {
         let names = self.pre_discovered.iter().filter(|name| self.names.resolve(name).is_empty());
         let names = names.map(|name| self.names.unknown(name));
@@ -142,76 +142,76 @@ impl Session {
         names.chain(patterns.iter().map(ToString::to_string)).collect()
     }
 
-    /// What the prompt says there is, instead of what the catalog tells.
+    /// Uses these categories in the prompt instead of those derived from the catalog.
     #[must_use]
     pub fn with_categories(mut self, categories: impl IntoIterator<Item = String>) -> Self {
         self.categories.extend(categories);
         self
     }
 
-    /// For a host that lists all tools by itself, and no meta-tools. Every tool keeps its own name;
-    /// meta-tools still answer those who know of them, unless a tool has their name.
+    /// Configures the session for a host that lists all tools itself, and no meta-tools. Every tool
+    /// keeps its own name; meta-tools can still be called, unless a tool has their name.
     #[must_use]
     pub fn with_everything_listed(mut self) -> Self {
         self.lists_everything = true;
         self.names = Arc::new(Names::new(&self.catalog, &self.selection, self.naming_dialect()));
-        self.fix();
+        self.compute_always_visible();
         self
     }
 
-    /// Whether the host [lists all tools](Self::with_everything_listed).
+    /// Returns whether the host [lists all tools](Self::with_everything_listed).
     pub fn lists_everything(&self) -> bool {
         self.lists_everything
     }
 
-    /// The dialect whose meta-tools need their names.
+    /// Returns the dialect whose meta-tools reserve their names.
     fn naming_dialect(&self) -> Option<DialectName> {
         (!self.lists_everything).then_some(self.dialect)
     }
 
-    /// The dialect in use.
+    /// Returns the dialect.
     pub fn dialect(&self) -> &'static dyn Dialect {
         self.dialect.dialect()
     }
 
-    /// Its name.
+    /// Returns the name of the dialect.
     pub fn dialect_name(&self) -> DialectName {
         self.dialect
     }
 
-    /// How often the visible list has changed.
+    /// Returns how often the visible list has changed.
     pub fn list_changes(&self) -> u64 {
         self.list_changes
     }
 
-    /// The name that a catalog tool is called by here.
+    /// Returns the name under which a catalog tool is called in this session.
     pub fn name_of(&self, tool: &Tool) -> String {
         self.names.shown(tool)
     }
 
-    /// The one catalog tool that a call of `name` would mean, visible now or not.
+    /// Returns the one catalog tool that a call of `name` would mean, visible now or not.
     pub fn find(&self, name: &str) -> Option<Arc<Tool>> {
         self.names.find(name)
     }
 
-    /// The names of all tools that may be seen, visible now or not, in catalog order.
+    /// Returns the names of all tools that may be seen, visible now or not, in catalog order.
     pub fn known_names(&self) -> Vec<String> {
         let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool));
         tools.map(|tool| self.names.shown(tool)).collect()
     }
 
-    /// The catalog that the conversation is about.
+    /// Returns the catalog of the session.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// What of it may be seen.
+    /// Returns the selection of the session.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
 
-    /// A conversation of a sub-agent: the same catalog, at most what this one may see, and
-    /// nothing loaded.
+    /// Creates the session of a sub-agent: the same catalog, at most the tools that this session
+    /// may see, and nothing loaded.
     ///
     /// # Errors
     /// When the dialect needs tools and the narrower selection shows none.
@@ -223,18 +223,19 @@ impl Session {
         Ok(session.with_pre_discovered(self.pre_discovered.clone()))
     }
 
-    /// Whether no call changes what is seen, so that a [copy](Self::fork) answers like this one.
+    /// Returns whether no call changes the visible list, so that a [copy](Self::fork) answers like
+    /// this session.
     pub fn is_constant(&self) -> bool {
         let is_constant = match self.dialect {
             DialectName::Bridge => true,
             DialectName::Gateway | DialectName::Ranked => self.settings.has_constant_list(),
             _ => false,
         };
-        is_constant && self.loaded.shown().next().is_none() && self.exposed.is_none()
+        is_constant && self.loaded.visible().next().is_none() && self.exposed.is_none()
     }
 
-    /// A conversation with the same settings and the same first list that has not begun. It
-    /// shares what was worked out for this one, and so costs next to nothing.
+    /// Returns a new session with the same settings and the same first list. It shares all computed
+    /// data, so that it is cheap.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self {
@@ -253,7 +254,7 @@ impl Session {
             fixed: Arc::clone(&self.fixed),
             lists_everything: self.lists_everything,
             list_changes: 0,
-            trail: Trail::default(),
+            trail: SearchTrail::default(),
         }
     }
 }

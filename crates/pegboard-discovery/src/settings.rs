@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::arguments::Validation;
 
-/// What a gateway search does with the tools it had exposed before.
+/// What a gateway search does with the tools that were exposed before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposed {
     /// Shows its hits instead.
@@ -26,7 +26,7 @@ pub enum Hits {
     Callable,
 }
 
-/// How a gateway chooses the tools that it exposes at first.
+/// How a gateway chooses the tools that it exposes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectionOrder {
     /// Servers in the order of the configuration.
@@ -120,7 +120,7 @@ impl Default for Settings {
     }
 }
 
-/// Why an option cannot be set.
+/// The reason why an option cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -141,7 +141,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Whether the list never changes, so that hits are called through `call_tool`.
+    /// Returns whether the list never changes, so that hits are called through `call_tool`.
     pub(crate) fn has_constant_list(&self) -> bool {
         self.hits == Hits::Callable
     }

@@ -1,4 +1,4 @@
-//! A tool in one line that a model can call without having seen its schema.
+//! Signatures: tools in one line, which a model can call without the schema.
 
 mod notes;
 
@@ -9,25 +9,25 @@ use serde_json::{Map, Value};
 
 use crate::{prompt::one_line, tokens::estimate_tokens};
 
-/// Characters of a purpose.
+/// Maximum number of characters of a purpose.
 const MAX_PURPOSE: usize = 90;
 
-/// Optional parameters that are spelled out; the others are only counted.
+/// Maximum number of listed optional parameters; further ones are only counted.
 const MAX_OPTIONAL: usize = 6;
 
-/// Levels of objects that are spelled out.
+/// Maximum depth of listed objects.
 const MAX_DEPTH: usize = 2;
 
-/// Allowed values of a required parameter that are spelled out; the others are counted.
+/// Maximum number of listed values of a required parameter; further ones are counted.
 const MAX_REQUIRED_VALUES: usize = 50;
 
-/// Allowed values of an optional parameter that are spelled out; the others are counted.
+/// Maximum number of listed values of an optional parameter; further ones are counted.
 const MAX_OPTIONAL_VALUES: usize = 10;
 
-/// Bytes of a type in the briefest line; the objects in longer ones are not spelled out.
+/// Maximum number of bytes of a type in the briefest line; in longer ones, objects are abbreviated.
 const MAX_BRIEF_TYPE: usize = 240;
 
-/// How much a line tells of a tool, from least to most. Required parameters are complete in each.
+/// The level of detail of a line, from least to most. Required parameters are complete in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
     /// Optional parameters by name alone.
@@ -41,7 +41,7 @@ pub(crate) enum Detail {
 }
 
 impl Detail {
-    /// Every detail, from least to most.
+    /// Every level, from least to most.
     const ALL: [Self; 4] = [Self::Brief, Self::Typed, Self::RequiredNotes, Self::AllNotes];
 }
 
@@ -66,7 +66,7 @@ impl Signature {
     }
 }
 
-/// One tool in each detail.
+/// The signatures of one tool in each level of detail.
 #[derive(Debug)]
 pub(crate) struct Signatures([Arc<Signature>; 4]);
 
@@ -107,7 +107,8 @@ fn line(shown_as: &str, parameters: &str, purpose: &str) -> String {
     }
 }
 
-/// Whether the signature of `tool` tells the type or the values of every required parameter.
+/// Returns whether the signature of `tool` contains the type or the values of every required
+/// parameter.
 pub fn has_complete_signature(tool: &Tool) -> bool {
     let Some(schema) = schema_of(tool) else { return true };
     let types = Types::complete(&schema);
@@ -119,14 +120,14 @@ pub fn has_complete_signature(tool: &Tool) -> bool {
     required(&schema).iter().all(|name| property(name).is_some_and(is_told))
 }
 
-/// The type of what has none.
+/// The type of a parameter without a type.
 const ANY: &str = "any";
 
 fn required(schema: &Value) -> HashSet<&str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Types of one schema document, whose references lead back into it.
+/// The types of one schema document, with its references.
 struct Types<'a> {
     root: &'a Value,
     detail: Detail,
@@ -134,7 +135,7 @@ struct Types<'a> {
     is_cut: bool,
 }
 
-/// Where a type is shown.
+/// The position of a type in a signature.
 #[derive(Clone, Copy)]
 struct Place {
     /// Levels of objects that may still be spelled out.
@@ -162,7 +163,7 @@ impl<'a> Types<'a> {
         Self { root, detail, is_cut: true }
     }
 
-    /// The parameters of a tool.
+    /// Returns the parameters of a tool.
     fn all(&self, schema: &Value) -> String {
         self.parameters(schema, Place::required(MAX_DEPTH))
     }
@@ -194,7 +195,8 @@ impl<'a> Types<'a> {
         parts.join(", ")
     }
 
-    /// The type of a parameter, its default, and what neither of them nor its name says.
+    /// Returns the type of a parameter, its default, and a note on what these and its name do not
+    /// express.
     fn with_note(&self, name: &str, properties: &Map<String, Value>, place: Place, default: &str) -> String {
         let property = &properties[name];
         let mut text = self.of(property, place);
@@ -214,7 +216,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The type of a parameter as a reader of TypeScript would write it.
+    /// Returns the type of a parameter in the style of TypeScript.
     fn of(&self, schema: &Value, place: Place) -> String {
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
             return self.values(values, place);
@@ -248,7 +250,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Allowed values; of a long list the first ones and how many there are beside them.
+    /// Returns the allowed values; of a long list the first ones and the number of the others.
     fn values(&self, values: &[Value], place: Place) -> String {
         let most = match place.is_required {
             _ if !self.is_cut => usize::MAX,
@@ -280,7 +282,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// An object that is not spelled out.
+    /// Returns the type of an abbreviated object.
     fn object(&self) -> &'static str {
         if self.detail == Detail::Brief { "{…}" } else { "object" }
     }
@@ -290,7 +292,7 @@ fn is_short(value: &Value) -> bool {
     !value.is_object() && !value.is_array() && value.to_string().len() <= 20
 }
 
-/// The first sentence of a description, cut at a word.
+/// Returns the first sentence of a description, cut at a word.
 fn purpose(description: &str) -> String {
     let line = one_line(description);
     let sentence = line.split_once(". ").map_or(line.as_str(), |(first, _)| first);

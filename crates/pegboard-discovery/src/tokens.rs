@@ -1,4 +1,4 @@
-//! How much of a context a text takes, estimated.
+//! Estimates of the number of tokens of a text.
 
 use pegboard_core::{Catalog, Selection};
 
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// What a run of `length` such characters costs.
+    /// Returns the cost of a run of `length` such characters.
     fn cost(self, length: usize) -> f64 {
         let length = length as f64;
         match self {
@@ -75,7 +75,7 @@ const SIGNS: f64 = 3.0;
 const SIGN_ALONE: f64 = 0.85;
 const OTHER: f64 = 0.75;
 
-/// When search is switched on.
+/// When search is enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
     /// When there are more tools than this, or they cost more than this.
@@ -97,7 +97,7 @@ impl Default for Exposure {
     }
 }
 
-/// Whether search is on, and why.
+/// Whether search is enabled, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether tools are hidden behind a search.

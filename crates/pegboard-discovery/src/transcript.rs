@@ -1,10 +1,10 @@
-//! Conversations, as far as a session needs to read and mark them.
+//! Transcripts of conversations, as far as a session reads and marks them.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-/// What a tool answered.
+/// The result of a tool call in a transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
     /// The name it was called by.
@@ -17,16 +17,16 @@ pub struct ToolResult {
     pub references: Vec<String>,
 }
 
-/// A conversation in some provider's form.
+/// A conversation in the format of a provider.
 pub trait Transcript {
-    /// The results of tool calls, in order.
+    /// Returns the results of tool calls, in order.
     fn results(&self) -> Vec<ToolResult>;
 
-    /// Makes sure that the marked reminder is there once, before the first message that is
-    /// not a system message, with this text.
+    /// Ensures that the marked reminder is present once with this text, before the first message
+    /// that is not a system message.
     fn remind(&mut self, text: &str);
 
-    /// The names that [`keep_loaded`](Self::keep_loaded) wrote last.
+    /// Returns the names that [`keep_loaded`](Self::keep_loaded) wrote last.
     fn kept_loaded(&self) -> Vec<String>;
 
     /// Writes the names of the loaded tools into a marked message of their own, so that they
@@ -42,17 +42,17 @@ pub struct OpenAiChat {
     pub messages: Vec<Value>,
 }
 
-/// Marks our reminder among the user's messages; the wire allows a name there.
+/// The mark of our reminder among the user's messages; the wire allows a name there.
 const MARKER: &str = "pegboard_deferred_tools";
 
-/// Marks the message that keeps what is loaded.
+/// The mark of the message with the loaded tools.
 const LOADED_MARKER: &str = "pegboard_loaded_tools";
 
 const LOADED_START: &str = "<loaded-tools>\n";
 const LOADED_END: &str = "\n</loaded-tools>";
 
 impl OpenAiChat {
-    /// Names and arguments of the tools that were called, by the number of the call.
+    /// Returns the names and arguments of the called tools, by the id of the call.
     fn called<'a>(&'a self) -> HashMap<&'a str, (&'a str, &'a str)> {
         let calls = self.messages.iter().filter_map(|message| message.get("tool_calls")?.as_array()).flatten();
         let call = |call: &'a Value| {
@@ -64,7 +64,7 @@ impl OpenAiChat {
     }
 }
 
-/// The text of a message: a string, or its text parts put together.
+/// Returns the text of a message: a string, or its text parts joined.
 fn text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -122,8 +122,8 @@ impl Transcript for OpenAiChat {
 }
 
 impl OpenAiChat {
-    /// Where a message can be appended: at the end, or in front of a turn whose calls have no
-    /// results yet, since nothing may stand between the two.
+    /// Returns the position where a message can be appended: at the end, or before a turn whose
+    /// calls have no results yet, because nothing may come between the two.
     fn end(&self) -> usize {
         let calls = |message: &Value| message.get("tool_calls").and_then(Value::as_array).cloned().unwrap_or_default();
         let Some(last) = self.messages.iter().rposition(|message| !calls(message).is_empty()) else {
@@ -134,7 +134,7 @@ impl OpenAiChat {
         if calls(&self.messages[last]).iter().all(answers) { self.messages.len() } else { last }
     }
 
-    /// Gives the marked message this text, where it is or else at `place`.
+    /// Sets the text of the marked message, at its position or else at `place`.
     fn put(&mut self, marker: &str, place: usize, text: &str) {
         match self.messages.iter_mut().find(|message| is_marked(message, marker)) {
             Some(message) => message["content"] = text.into(),

@@ -1,39 +1,39 @@
-//! What was called after which search.
+//! Usage: the tools that were called after a search.
 //!
-//! A [`Session`](crate::Session) keeps a trail of its searches, and its door tells [`Learner`]
-//! what that leads to: a tool that was among the hits of a search, was called soon after it,
-//! and did its work. Where nothing was searched for, nothing is learned.
+//! A [`Session`](crate::Session) keeps a trail of its searches, and its endpoint reports to a
+//! [`Learner`] which tool was a hit of a search, was called soon after it, and succeeded. Without a
+//! search, nothing is learned.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 use pegboard_core::{Ranker, Tool};
 
-use crate::{Answer, Searched, Target};
+use crate::{CallAnswer, Searched, Target};
 
-/// Searches of a conversation that are remembered.
+/// Maximum number of remembered searches of a conversation.
 const MAX_SEARCHES: usize = 8;
 
-/// Calls after which a search has nothing to do with what is called.
+/// Number of calls after which a search is no longer related to a call.
 const MAX_CALLS: u32 = 12;
 
-/// Hits of a search that are remembered, best first.
+/// Maximum number of remembered hits of a search, best first.
 const MAX_HITS: usize = 200;
 
-/// Tools that one search leads to.
+/// Maximum number of tools that are learned from one search.
 const MAX_TOOLS: usize = 3;
 
-/// Whose habits these are. Nobody has those of somebody else.
+/// The caller that usage is learned for. Usage is never shared between holders.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Holder<'a> {
-    /// Whoever started this program.
+    /// The user who started this program.
     Local,
-    /// Whoever comes in where no token is asked for: nobody can be told from another.
+    /// All callers without a token, who cannot be distinguished.
     Anybody,
     /// The holder of a token.
     Token {
-        /// What logs call them.
+        /// The name of the token in logs.
         name: &'a str,
-        /// By what they are known.
+        /// The token.
         secret: &'a str,
     },
 }
@@ -45,7 +45,7 @@ impl fmt::Debug for Holder<'_> {
 }
 
 impl<'a> Holder<'a> {
-    /// The name that people use.
+    /// Returns the name for users.
     pub fn name(self) -> &'a str {
         match self {
             Self::Local => "local",
@@ -55,46 +55,46 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// Whoever learns from use, and ranks by that.
+/// Learns from usage, and ranks accordingly.
 ///
-/// Both are called while a client waits: implementations write nothing to a disk there.
+/// The first two methods are called while a client waits: implementations must not write to disk
+/// there.
 pub trait Learner: fmt::Debug + Send + Sync {
-    /// `ranker` with the habits of `holder`; the ranker itself where it knows no habits.
+    /// Returns `ranker` with the usage of `holder`; the ranker itself if it does not learn.
     fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker>;
 
-    /// Learns that `holder` called a tool after a search. Secrets are not part of the query
-    /// any more.
-    fn learn(&self, holder: Holder<'_>, step: &Step);
+    /// Learns that `holder` called a tool after a search. Secrets have been removed from the query.
+    fn learn(&self, holder: Holder<'_>, step: &UsageStep);
 
-    /// Brings to a disk what was learned, where it is kept. Blocks.
+    /// Writes what was learned to disk, if it is persistent. Blocks.
     fn finish(&self);
 }
 
-/// From a search to a tool.
+/// A successful call that a search led to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// What was looked for.
+pub struct UsageStep {
+    /// The query of the search.
     pub query: String,
-    /// What was called, by [`Tool::upstream_id`].
+    /// The called tool, by [`Tool::upstream_id`].
     pub tool: String,
-    /// What that counts, 0 to 1: the first tool after a search is what it was made for.
+    /// The weight, 0 to 1: the first tool after a search weighs most.
     pub share: f64,
 }
 
 /// A call that a search may have led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lead {
+pub struct SearchLead {
     search: u64,
     tool: String,
 }
 
-/// The last searches of a conversation, and what was called after them.
+/// The last searches of a conversation, and the calls after them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct SearchTrail {
     searches: VecDeque<Remembered>,
     next: u64,
     /// Where the last call may have come from.
-    lead: Option<Lead>,
+    lead: Option<SearchLead>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,22 +102,22 @@ struct Remembered {
     number: u64,
     query: String,
     hits: Vec<Arc<Tool>>,
-    /// Calls since then.
+    /// Number of calls since the search.
     calls: u32,
-    /// The tools that it has led to.
+    /// The tools that the search has led to.
     led_to: Vec<String>,
 }
 
-impl Trail {
-    /// Takes in what a call led to. There is a lead if it is to a tool that a search has found;
-    /// the newest such search is meant.
-    pub(crate) fn follow(&mut self, answer: &Answer) {
+impl SearchTrail {
+    /// Records the answer to a call. The call has a lead if its tool was a hit; the newest such
+    /// search counts.
+    pub(crate) fn record(&mut self, answer: &CallAnswer) {
         answer.searched.iter().for_each(|searched| self.remember(searched));
-        self.lead = answer.target.as_ref().and_then(|target| self.call(target));
+        self.lead = answer.target.as_ref().and_then(|target| self.find_lead(target));
     }
 
-    /// The search that the last call may have come from.
-    pub(crate) fn lead(&self) -> Option<&Lead> {
+    /// Returns the search that may have led to the last call.
+    pub(crate) fn lead(&self) -> Option<&SearchLead> {
         self.lead.as_ref()
     }
 
@@ -138,20 +138,21 @@ impl Trail {
         });
     }
 
-    fn call(&mut self, target: &Target) -> Option<Lead> {
+    fn find_lead(&mut self, target: &Target) -> Option<SearchLead> {
         // What the host does itself was not searched for.
         let id = target.id.as_deref()?;
         self.searches.iter_mut().for_each(|search| search.calls += 1);
         self.searches.retain(|search| search.calls <= MAX_CALLS);
         let of_search = |search: &Remembered| {
             let tool = search.hits.iter().find(|tool| tool.id() == id)?;
-            Some(Lead { search: search.number, tool: tool.upstream_id() })
+            Some(SearchLead { search: search.number, tool: tool.upstream_id() })
         };
         self.searches.iter().rev().find_map(of_search)
     }
 
-    /// The call has done its work; what there is to learn from that, if anything.
-    pub(crate) fn arrive(&mut self, lead: &Lead) -> Option<Step> {
+    /// Records that the call of a lead has succeeded; returns what can be learned from it, if
+    /// anything.
+    pub(crate) fn confirm(&mut self, lead: &SearchLead) -> Option<UsageStep> {
         // Its number alone may be one of another trail, which has taken the place of this one.
         let is_it = |search: &&mut Remembered| {
             search.number == lead.search && search.hits.iter().any(|tool| tool.is_upstream_id(&lead.tool))
@@ -162,13 +163,13 @@ impl Trail {
         }
         let share = 0.5_f64.powi(search.led_to.len() as i32);
         search.led_to.push(lead.tool.clone());
-        Some(Step { query: search.query.clone(), tool: lead.tool.clone(), share })
+        Some(UsageStep { query: search.query.clone(), tool: lead.tool.clone(), share })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pegboard_core::{Catalog, Limits, Selection, load};
+    use pegboard_core::{Catalog, LoadLimits, Selection, load};
     use pegboard_engine::Hybrid;
     use serde_json::json;
 
@@ -183,7 +184,7 @@ mod tests {
             {"name": "drop_mail", "description": "Drop a mail", "server": "post"},
             {"name": "get_weather", "description": "Current weather", "server": "sky"}
         ]"#;
-        let tools = load::parse("tools.json", file, &Limits::default()).expect("tools").tools;
+        let tools = load::parse("tools.json", file, &LoadLimits::default()).expect("tools").tools;
         let (catalog, ranker) = (Catalog::from_tools(tools).0, Arc::new(Hybrid::default()));
         Session::new(DialectName::Bridge, Settings::default(), catalog, Selection::everything(), ranker)
             .expect("a session")
@@ -201,7 +202,7 @@ mod tests {
             };
             assert!(!answer.is_error, "{step}");
             let lead = session.lead().filter(|_| !step.ends_with('!')).cloned();
-            learned.extend(lead.and_then(|lead| session.arrive(&lead)));
+            learned.extend(lead.and_then(|lead| session.confirm_lead(&lead)));
         }
         let learned: Vec<(&str, &str, f64)> =
             learned.iter().map(|step| (step.query.as_str(), step.tool.as_str(), step.share)).collect();

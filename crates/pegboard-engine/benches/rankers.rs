@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use divan::{Bencher, black_box};
-use pegboard_core::{Catalog, Limits, Query, Ranker, RawTool, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Query, Ranker, RawTool, Selection, load};
 use pegboard_engine::{
     Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence,
     analysis::Tokenizer,
@@ -29,7 +29,7 @@ fn main() {
 
 /// The demo catalog over and over, under other server names.
 fn catalog(size: usize) -> Catalog {
-    let tools = load::parse("demo", DEMO, &Limits::default()).expect("the demo catalog").tools;
+    let tools = load::parse("demo", DEMO, &LoadLimits::default()).expect("the demo catalog").tools;
     let copy = |at: usize| {
         let tool = &tools[at % tools.len()];
         let server = format!("{}-{}", tool.server.as_deref().unwrap_or("none"), at / tools.len());

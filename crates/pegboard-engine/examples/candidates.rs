@@ -14,7 +14,7 @@ use std::{
     path::PathBuf,
 };
 
-use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 use pegboard_engine::Lexical;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: candidates DIR LIMIT".into());
     };
     let (dir, limit) = (PathBuf::from(dir), limit.to_string_lossy().parse::<usize>()?);
-    let limits = Limits { file_bytes: usize::MAX, ..Limits::default() };
+    let limits = LoadLimits { file_bytes: usize::MAX, ..LoadLimits::default() };
     let loaded = load::parse("tools.jsonl", &fs::read(dir.join("tools.jsonl"))?, &limits)?;
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let numbers: HashMap<String, usize> =

@@ -16,14 +16,14 @@ use std::{
     sync::Arc,
 };
 
-use pegboard_core::{Catalog, Limits, Query, Ranker, RawTool, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Query, Ranker, RawTool, Selection, load};
 use pegboard_engine::{Hybrid, Model};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [tools, queries, model @ ..] = &arguments[..] else { return Err("usage: judge TOOLS QUERIES [MODEL]".into()) };
-    let limits = Limits { file_bytes: usize::MAX, ..Limits::default() };
+    let limits = LoadLimits { file_bytes: usize::MAX, ..LoadLimits::default() };
     let tools = load::parse(tools, &fs::read(tools)?, &limits)?.tools;
     let model = model.first().map(|file| Model::parse(Cow::Owned(fs::read(file)?)).map_err(Box::<dyn Error>::from));
     let model = model.transpose()?.map(Arc::new);

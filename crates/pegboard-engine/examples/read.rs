@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use pegboard_core::{Catalog, Limits, load};
+use pegboard_core::{Catalog, LoadLimits, load};
 use pegboard_engine::{
     Model,
     semantic::{ToolReader, Vector},
@@ -53,7 +53,7 @@ fn read_text(model: &Model, text: &str) -> Value {
 }
 
 fn read_tool(model: &Model, reader: &mut ToolReader, tool: &Value) -> Result<Value, Box<dyn Error>> {
-    let loaded = load::parse("tool.jsonl", tool.to_string().as_bytes(), &Limits::default())?;
+    let loaded = load::parse("tool.jsonl", tool.to_string().as_bytes(), &LoadLimits::default())?;
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let vector = reader.read(catalog.iter().next().ok_or("no tool")?, model);
     let fields: Vec<&[u32]> = reader.tokens().collect();

@@ -7,14 +7,14 @@
 //! heaviest build of the workspace. Nothing here touches a network or a file.
 //!
 //! ```
-//! use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
+//! use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 //! use pegboard_engine::Hybrid;
 //!
 //! let file = br#"[
 //!     {"name": "create_issue", "description": "Open an issue in a repository", "server": "github"},
 //!     {"name": "get_weather", "description": "Current weather for a city"}
 //! ]"#;
-//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default())?.tools);
 //! let ranking = Hybrid::default().rank(&Query::new("wether in tokyo"), &catalog, &Selection::everything())?;
 //! assert_eq!(ranking.hits[0].tool.name(), "get_weather");
 //! assert_eq!(ranking.unmatched, ["tokyo"]);

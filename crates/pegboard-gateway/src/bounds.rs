@@ -1,4 +1,4 @@
-//! Bounds on what a client can make the gateway keep.
+//! Limits on the memory that a client can make the gateway use.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,32 +10,32 @@ use serde_json::value::RawValue;
 
 use crate::shares::{Claim, Party, Shares};
 
-/// Bytes of a URI.
+/// Maximum number of bytes of a URI.
 const MAX_URI: usize = 8 << 10;
 
-/// Bytes of a name, a cursor, the id of a request or a progress token.
+/// Maximum number of bytes of a name, a cursor, a request id or a progress token.
 const MAX_NAME: usize = 1 << 10;
 
-/// Bytes of the capabilities that a client declares.
+/// Maximum number of bytes of the capabilities that a client declares.
 const MAX_CAPABILITIES: usize = 32 << 10;
 
-/// Resources that one session or listener may subscribe to.
+/// Maximum number of resources that one session or listener may subscribe to.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// Bytes of the subscriptions of one session or listener.
+/// Maximum number of bytes of the subscriptions of one session or listener.
 const SUBSCRIPTION_BYTES: usize = 256 << 10;
 
-/// Bytes of all subscriptions of one token, or of one address where there are no tokens.
+/// Maximum number of bytes of all subscriptions of one token, or of one address without tokens.
 const SUBSCRIPTION_BYTES_PER_CALLER: usize = 1 << 20;
 
-/// Bytes that a subscription takes beside its URI.
+/// Number of bytes that a subscription takes in addition to its URI.
 const SUBSCRIPTION_OVERHEAD: usize = 128;
 
 fn too_long(key: &str, bytes: usize, most: usize) -> RpcError {
     RpcError::new(RpcError::INVALID_PARAMS, format!("`{key}` is {bytes} bytes, over the limit of {most}"))
 }
 
-/// The text under `key`, which must be there and of a length that fits what it is.
+/// Returns the text under `key`, which must be present and within its maximum length.
 ///
 /// # Errors
 /// When it is missing, not text, or too long.
@@ -47,7 +47,7 @@ pub(crate) fn required(params: &Fields, key: &str) -> Result<String, RpcError> {
     if text.len() > most { Err(too_long(key, text.len(), most)) } else { Ok(text) }
 }
 
-/// Checks what is kept of every request while it is answered.
+/// Checks the parts of a request that are kept while it is answered.
 ///
 /// # Errors
 /// When the id, the cursor or the progress token is too long.
@@ -82,7 +82,7 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Adds a resource; whether it is new.
+    /// Adds a resource; `false` if it was already there.
     ///
     /// # Errors
     /// When there are too many, or they are too long altogether.
@@ -110,7 +110,7 @@ impl Subscriptions {
         Ok(true)
     }
 
-    /// Removes a resource; whether it was there.
+    /// Removes a resource; `false` if it was not there.
     pub(crate) fn remove(&mut self, uri: &str) -> bool {
         self.by_uri.remove(uri).is_some()
     }

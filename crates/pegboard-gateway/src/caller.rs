@@ -1,11 +1,11 @@
-//! Who asks, and what they may see.
+//! Callers, and what they may see.
 
 use std::sync::Arc;
 
 use pegboard_core::Selection;
 use pegboard_http::Principal;
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Caller {
     /// Anybody, where no token is asked for.

@@ -1,5 +1,6 @@
-//! What the servers offer, and what each caller sees of it.
+//! The items that the servers offer, and each caller's view of them.
 
+/// Returns all items that the servers offer.
 pub(crate) mod directory;
 pub(crate) mod entries;
 pub(crate) mod uris;
@@ -16,7 +17,7 @@ use self::{
 };
 use crate::{caller::Viewer, exchange::Exchange, lock, settings::Shape, setup::Setup};
 
-/// What the servers offer now, and what each caller sees of it.
+/// The items that the servers offer now, and each caller's view of them.
 #[derive(Debug, Default)]
 pub(crate) struct CatalogView {
     directory: RwLock<Arc<Directory>>,
@@ -29,33 +30,34 @@ impl CatalogView {
         Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The tools of all servers.
+    /// Returns the tools of all servers.
     pub(crate) fn catalog(&self) -> Catalog {
         self.directory().catalog.clone().unwrap_or_else(Catalog::empty)
     }
 
-    /// Goes over to another directory.
+    /// Switches to another directory.
     pub(crate) fn replace(&self, directory: Arc<Directory>) {
         *self.directory.write().unwrap_or_else(PoisonError::into_inner) = directory;
     }
 
-    /// Forgets what callers see: the tools or the settings are others.
+    /// Clears the cached views, because the tools or the settings have changed.
     pub(crate) fn forget_views(&self) {
         self.views.clear();
     }
 
-    /// What a caller sees, now.
+    /// Returns the current view of a caller.
     pub(crate) fn view(&self, setup: &Setup, viewer: &Viewer, shape: Shape) -> Arc<ToolView> {
         let key = (viewer.caller, viewer.setup, shape);
         if let Some(view) = self.views.get(&key) {
             return view;
         }
         let view = Arc::new(ToolView::new(self.catalog(), setup, viewer, shape));
-        self.views.keep(key, &view, || lock(&view.tools).catalog().same_snapshot(&self.catalog()));
+        self.views.insert_if_current(key, &view, || lock(&view.tools).catalog().same_snapshot(&self.catalog()));
         view
     }
 
-    /// The tools as the session of a request sees them; without one, as its caller does.
+    /// Calls `work` with the tools of the session of a request; without a session, with those of
+    /// its caller.
     pub(crate) fn with_tools<T>(&self, setup: &Setup, exchange: &Exchange, work: impl FnOnce(&mut Session) -> T) -> T {
         match &exchange.session {
             Some(session) => with_copy(setup, &session.tools, work),
@@ -63,15 +65,15 @@ impl CatalogView {
         }
     }
 
-    /// Whether a resource is one that may be seen, or nobody's.
-    pub(crate) fn may_follow(&self, viewer: &Viewer, uri: &str) -> bool {
+    /// Returns whether a resource may be seen, or belongs to no server.
+    pub(crate) fn may_subscribe(&self, viewer: &Viewer, uri: &str) -> bool {
         let directory = self.directory();
         directory.entries(&viewer.selection).resource(uri).is_some() || directory.all_entries().resource(uri).is_none()
     }
 }
 
-/// Works with a copy of `tools` where nothing can change, so that requests do not wait for each
-/// other. Where it is learned from use, what was searched for before matters too.
+/// Calls `work` with a copy of `tools` if the view is constant, so that requests do not wait for
+/// each other. With learning enabled, earlier searches matter too.
 fn with_copy<T>(setup: &Setup, tools: &Mutex<Session>, work: impl FnOnce(&mut Session) -> T) -> T {
     let mut tools = lock(tools);
     if setup.learner.is_some() || !tools.is_constant() {

@@ -1,7 +1,7 @@
-//! Where requests come in, and their answers go out.
+//! The doors, where requests arrive and replies leave.
 //!
-//! Only a door knows in which protocol version a client speaks: it reads a request into its one
-//! form ([`incoming`]) and writes the reply in the client's ([`reply_format`]).
+//! Only a door knows the protocol version of a client: it parses a request into its
+//! version-independent form ([`incoming`]) and writes the reply in the client's ([`reply_format`]).
 
 pub(crate) mod http;
 pub(crate) mod incoming;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use crate::{pipeline::Pipeline, sessions::Sessions, setup::Setups, startup::Shutdown, trace::Requests};
 
-/// What every door needs.
+/// The parts of the gateway that every door needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct DoorContext {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) setups: Arc<Setups>,

@@ -1,4 +1,4 @@
-//! The client of one request, for as long as it is answered.
+//! The client of one request while it is answered.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     shares::Party,
 };
 
-/// Where messages about one request go.
+/// The channel for messages about one request.
 pub(crate) type Outlet = queue::Sender<String>;
 
 /// The client of one request: its selection, and how it gets notifications and questions.
@@ -47,18 +47,18 @@ pub(crate) struct Exchange {
 /// The levels of log messages, from the least to the most important.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// The place of a level among the levels.
-pub(crate) fn level(name: &str) -> Option<usize> {
+/// Returns the position of a level among the levels.
+pub(crate) fn log_level_rank(name: &str) -> Option<usize> {
     LEVELS.iter().position(|level| *level == name)
 }
 
 impl Exchange {
-    /// Whose shares and limits the request counts against.
+    /// Returns the party whose shares and limits the request counts against.
     pub(crate) fn party(&self) -> Party {
         Party::of(self.viewer.caller, self.address)
     }
 
-    /// With whom calls take turns at a server that is busy: `has_others` says whether there are
+    /// Returns the key for fair queueing at a busy server: `has_others` is whether there are
     /// several tokens. Sessions of one caller share fairly.
     pub(crate) fn on_behalf(&self, has_others: bool) -> OnBehalf {
         let party = match self.viewer.caller {
@@ -72,47 +72,48 @@ impl Exchange {
         OnBehalf { party, member }
     }
 
-    /// Whether a question of a server becomes the answer of the request, which the client makes
-    /// again with what was asked for. Clients with a session are asked in the middle of it.
+    /// Returns whether a question of a server becomes the result of the request, which the client
+    /// repeats with its answer. Clients with a session are asked during the request.
     pub(crate) fn is_asked_by_result(&self) -> bool {
         self.session.is_none()
     }
 
-    /// Tells the client something about this request.
-    pub(crate) async fn tell(&self, method: &str, params: Option<&RawValue>) {
-        // A client that has gone away is no failure of the call.
+    /// Sends the client a notification about this request.
+    pub(crate) async fn notify(&self, method: &str, params: Option<&RawValue>) {
+        // A disconnected client is not a failure of the call.
         let _ = self.outlet.send(Message::notification(method, params)).await;
     }
 
-    /// Passes on what a server says about this request.
+    /// Forwards a notification of a server about this request.
     pub(crate) async fn relay(&self, method: &str, params: Option<Raw>) {
         match method {
             "notifications/progress" => {
                 let Some(token) = &self.progress else { return };
                 let mut fields = Fields::of_optional(params.as_deref());
                 fields.set("progressToken", token.clone());
-                self.tell(method, Some(&fields.to_raw())).await;
+                self.notify(method, Some(&fields.to_raw())).await;
             }
             "notifications/message" => {
                 let fields = Fields::of_optional(params.as_deref());
                 if self.wants_log(&fields.text("level").unwrap_or_default()) {
-                    self.tell(method, params.as_deref()).await;
+                    self.notify(method, params.as_deref()).await;
                 }
             }
-            _ => self.tell(method, params.as_deref()).await,
+            _ => self.notify(method, params.as_deref()).await,
         }
     }
 
-    /// The level to ask servers for: what the session has set, else what the request says.
+    /// Returns the log level to request from servers: that of the session, else that of the
+    /// request.
     pub(crate) fn log_level(&self) -> Option<String> {
         self.session.as_ref().map(|session| session.log_level()).or_else(|| self.log_level.clone())
     }
 
     fn wants_log(&self, wanted: &str) -> bool {
-        self.log_level().is_some_and(|least| level(wanted) >= level(&least))
+        self.log_level().is_some_and(|least| log_level_rank(wanted) >= log_level_rank(&least))
     }
 
-    /// Whether the client says it can answer such a question.
+    /// Returns whether the client declares that it can answer such a question.
     pub(crate) fn can_answer(&self, method: &str) -> bool {
         let capability = match method {
             "sampling/createMessage" => "sampling",
@@ -124,15 +125,15 @@ impl Exchange {
     }
 
     /// Asks the client of a session.
-    pub(crate) async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
+    pub(crate) async fn ask_client(&self, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
         match &self.session {
-            Some(session) if self.can_answer(method) => session.ask(&self.outlet, method, params).await,
-            _ => Err(cannot_answer(method)),
+            Some(session) if self.can_answer(method) => session.ask_client(&self.outlet, method, params).await,
+            _ => Err(unsupported_request_error(method)),
         }
     }
 }
 
-/// What a server hears that asks for something the client has not got.
-pub(crate) fn cannot_answer(method: &str) -> RpcError {
+/// Returns the error for a server that asks for something the client does not support.
+pub(crate) fn unsupported_request_error(method: &str) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, format!("the client does not support `{method}`"))
 }

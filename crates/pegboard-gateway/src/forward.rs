@@ -1,4 +1,4 @@
-//! Calls on their way to a server.
+//! Forwarding of calls to servers.
 
 pub(crate) mod calls;
 pub(crate) mod suspended;

@@ -1,7 +1,7 @@
 //! The gateway: servers on one side, clients on the other.
 //!
-//! It makes its parts, which know each other as far as they need to, and keeps them going: what
-//! changes at the servers reaches the catalog, the sessions and those who listen.
+//! It creates its parts and keeps them up to date: changes at the servers reach the catalog, the
+//! sessions and the listeners.
 
 mod notices;
 mod refresh;
@@ -15,14 +15,14 @@ use pegboard_http::Principal;
 use pegboard_upstream::{Fleet, FleetOptions, PinReport, Upstream, config::ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::refresh::Intake;
+use self::refresh::RefreshProgress;
 use crate::{
     catalog::CatalogView,
     control::{self, Control},
-    doors::{Entrance, http, stdio},
+    doors::{DoorContext, http, stdio},
     forward::calls::Forwarder,
     greetings::Greetings,
-    limits::Limits,
+    limits::AdmissionControl,
     lookalikes::{self, Lookalike, Lookalikes},
     metrics::{Family, Metrics},
     pipeline::Pipeline,
@@ -36,8 +36,8 @@ use crate::{
     trace::Requests,
 };
 
-/// How long the end waits for what is still to be written.
-const LAST_LESSONS: Duration = Duration::from_secs(2);
+/// How long the shutdown waits for learned usage to be written.
+const LEARNING_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Servers on one side, clients on the other.
 pub struct Gateway {
@@ -51,9 +51,9 @@ pub struct Gateway {
     startup: Arc<Startup>,
     shutdown: Arc<Shutdown>,
     control: Arc<Control>,
-    entrance: Entrance,
+    entrance: DoorContext,
     /// How far changes were taken in.
-    intake: Intake,
+    intake: RefreshProgress,
 }
 
 impl fmt::Debug for Gateway {
@@ -79,21 +79,21 @@ impl Gateway {
         fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let gateway = Arc::new(Self::assemble(fleet, settings, rankers));
         gateway.log_fallback();
-        tokio::spawn(refresh::follow(Arc::downgrade(&gateway), gateway.fleet.changes()));
-        tokio::spawn(startup::start_up(Arc::clone(&gateway)));
-        tokio::spawn(notices::pump(Arc::downgrade(&gateway), notices));
-        tokio::spawn(startup::sweep(Arc::downgrade(&gateway)));
+        tokio::spawn(refresh::follow_fleet_changes(Arc::downgrade(&gateway), gateway.fleet.changes()));
+        tokio::spawn(startup::wait_for_startup(Arc::clone(&gateway)));
+        tokio::spawn(notices::forward_notices(Arc::downgrade(&gateway), notices));
+        tokio::spawn(startup::sweep_sessions(Arc::downgrade(&gateway)));
         let names = Arc::clone(&gateway.lookalikes);
         tokio::spawn(lookalikes::compare_names(Arc::downgrade(&gateway.catalog), names));
         gateway
     }
 
-    /// Makes all parts, each with those that it needs.
+    /// Creates all parts, each with those that it needs.
     fn assemble(fleet: Fleet, settings: GatewaySettings, rankers: Rankers) -> Self {
         let folder = settings.sessions.clone();
         let (fleet, setups) = (Arc::new(fleet), Arc::new(Setups::new(settings, rankers)));
         let (catalog, limits, metrics) =
-            (Arc::<CatalogView>::default(), Arc::<Limits>::default(), Arc::<Metrics>::default());
+            (Arc::<CatalogView>::default(), Arc::<AdmissionControl>::default(), Arc::<Metrics>::default());
         let (startup, shutdown) = (Arc::<Startup>::default(), Arc::<Shutdown>::default());
         let (record, lookalikes) = (Arc::<Record>::default(), Arc::<Lookalikes>::default());
         let greetings = Arc::new(Greetings { fleet: Arc::clone(&fleet), catalog: Arc::clone(&catalog) });
@@ -135,14 +135,14 @@ impl Gateway {
             metrics,
             record: Arc::clone(&record),
         });
-        let entrance = Entrance {
+        let entrance = DoorContext {
             pipeline,
             sessions: Arc::clone(&sessions),
             setups: Arc::clone(&setups),
             shutdown: Arc::clone(&shutdown),
             requests: Arc::<Requests>::default(),
         };
-        let intake = Intake::default();
+        let intake = RefreshProgress::default();
         Self {
             setups,
             fleet,
@@ -159,7 +159,7 @@ impl Gateway {
         }
     }
 
-    /// Says once that modern clients get something else than what is configured.
+    /// Logs once that modern clients get another dialect than the configured one.
     fn log_fallback(&self) {
         if let Profile::Dialect(dialect) = self.setup().profile
             && !has_constant_form(dialect)
@@ -175,19 +175,19 @@ impl Gateway {
         self.setups.current()
     }
 
-    /// The routes of the gateway, for requests of at most `max_body_bytes`.
+    /// Returns the routes of the gateway, for requests of at most `max_body_bytes`.
     pub fn router(&self, max_body_bytes: usize) -> Router {
         http::router(self.entrance.clone(), Arc::clone(&self.control), max_body_bytes)
     }
 
-    /// The routes of the control API, to be merged with those of [`router`](Self::router) or
-    /// served alone.
+    /// Returns the routes of the control API, to be merged with those of [`router`](Self::router)
+    /// or served alone.
     pub fn control_router(&self, options: control::Options) -> Router {
         control::router(Arc::clone(&self.control), options)
     }
 
-    /// Serves one client until it closes its end, or the gateway is told to
-    /// [close its streams](Self::close_streams).
+    /// Serves one client until it closes its end, or the gateway [closes its
+    /// streams](Self::close_streams).
     ///
     /// # Errors
     /// When the pipes break.
@@ -199,63 +199,63 @@ impl Gateway {
         stdio::serve(self.entrance.clone(), input, output).await
     }
 
-    /// Waits until every server works or has failed for the first time, at most as long as
-    /// the settings say.
-    pub async fn ready(&self) {
-        self.startup.ready(&self.setup()).await;
+    /// Waits until every server is ready or has failed for the first time, at most for the
+    /// configured time.
+    pub async fn wait_until_ready(&self) {
+        self.startup.wait_until_ready(&self.setup()).await;
     }
 
-    /// The servers in the order of the configuration.
+    /// Returns the servers in the order of the configuration.
     pub fn servers(&self) -> Arc<[Arc<Upstream>]> {
         self.fleet.servers()
     }
 
-    /// The tools of all servers, as far as they are known.
+    /// Returns the known tools of all servers.
     pub fn catalog(&self) -> Catalog {
         self.catalog.catalog()
     }
 
-    /// What waits for approval: tools that are new, that have changed or that are gone since
-    /// somebody looked at them.
+    /// Returns the tools that wait for approval: those that are new, have changed or are gone since
+    /// the user approved them.
     pub fn pins(&self) -> Vec<PinReport> {
         self.control.pins()
     }
 
-    /// Tools of different servers whose names are alike, as of a moment ago.
+    /// Returns the pairs of tools of different servers with similar names, as of a moment ago.
     pub fn lookalikes(&self) -> Arc<Vec<Lookalike>> {
-        self.lookalikes.found()
+        self.lookalikes.pairs()
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.count()
     }
 
-    /// How many calls servers are busy with.
+    /// Returns the number of running calls.
     pub fn running_calls(&self) -> u64 {
         self.fleet.servers().iter().map(|server| server.running_calls()).sum()
     }
 
-    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
-    pub fn numbers(&self) -> Vec<Family> {
-        self.control.numbers()
+    /// Returns all metrics: those of [`METRICS`](crate::METRICS).
+    pub fn metric_families(&self) -> Vec<Family> {
+        self.control.metric_families()
     }
 
-    /// Notes searches and calls from now on, at most once.
+    /// Records searches and calls from now on, at most once.
     pub fn record_to(&self, recorder: Recorder) {
         if self.record.begin(recorder) {
-            self.record.tools(self.catalog(), &self.setup().selection);
+            self.record.record_tools(self.catalog(), &self.setup().selection);
         }
     }
 
-    /// Notes nothing more.
+    /// Stops recording.
     pub fn stop_recording(&self) {
         self.record.end();
     }
 
-    /// Goes over to another configuration. Sessions go on: they are told where their lists
-    /// change, and only those whose token is gone end. Servers that are as they were are not
-    /// disturbed. `rankers` are those that are in use unless others are given.
+    /// Switches to another configuration. Sessions continue: their clients are notified of changed
+    /// lists, and only those whose token was removed end. Unchanged servers keep running. `rankers`
+    /// replace the current ones if given.
     pub async fn reconfigure(
         &self,
         servers: Vec<ServerConfig>,
@@ -264,29 +264,28 @@ impl Gateway {
     ) -> Change {
         self.fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let has_settings = self.setups.replace(settings, rankers);
-        self.setups.refuse(None);
+        self.setups.record_rejection(None);
         // It tells of a change in any case, whereupon the settings are looked at too.
         Change { servers: self.fleet.reconfigure(servers, GRACE).await, has_settings }
     }
 
-    /// Takes note that a new configuration was not taken over, and why.
+    /// Records that a new configuration was rejected, and why.
     pub fn refuse_configuration(&self, reason: String) {
-        self.setups.refuse(Some(reason));
+        self.setups.record_rejection(Some(reason));
     }
 
-    /// The tokens that open the door, and whose they are.
+    /// Returns the accepted tokens and their principals.
     pub fn tokens(&self) -> Vec<(Principal, String)> {
         self.setup().holders()
     }
 
-    /// Ends the streams that would go on for ever, so that what is left can finish.
+    /// Ends the streams that would not end, so that other requests can finish.
     pub fn close_streams(&self) {
         self.shutdown.stopping.send_replace(true);
         self.sessions.close_streams();
     }
 
-    /// Ends all calls that are still running, now and from now on. Their clients get an error
-    /// that says so.
+    /// Interrupts all running calls, now and from now on. Their clients get an error.
     pub fn cut_calls(&self) {
         self.shutdown.cutting.send_replace(true);
     }
@@ -298,11 +297,11 @@ impl Gateway {
         self.fleet.stop().await;
     }
 
-    /// Brings to the disk what was learned, as far as that goes quickly.
+    /// Writes what was learned to disk, within a short time.
     pub async fn finish_learning(&self) {
         if let Some(learner) = self.setup().learner.clone() {
             let finished = tokio::task::spawn_blocking(move || learner.finish());
-            let _ = tokio::time::timeout(LAST_LESSONS, finished).await;
+            let _ = tokio::time::timeout(LEARNING_FLUSH_TIMEOUT, finished).await;
         }
     }
 }

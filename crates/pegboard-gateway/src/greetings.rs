@@ -7,10 +7,10 @@ use pegboard_upstream::Fleet;
 
 use crate::catalog::CatalogView;
 
-/// Bytes of what servers say of their use.
+/// Maximum number of bytes of the instructions of servers.
 const MAX_INSTRUCTIONS: usize = 8 << 10;
 
-/// Makes the instructions for clients.
+/// Writes the instructions for clients.
 #[derive(Debug)]
 pub(crate) struct Greetings {
     pub(crate) fleet: Arc<Fleet>,
@@ -18,14 +18,14 @@ pub(crate) struct Greetings {
 }
 
 impl Greetings {
-    /// How a client should use what it sees.
+    /// Returns the instructions for a client.
     pub(crate) fn instructions(&self, tools: &Session) -> Option<String> {
         let text = if tools.lists_everything() { self.instructions_of_servers(tools) } else { tools.prompt() };
         let text = text.trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
-    /// What the servers say themselves, each under its name where there are several.
+    /// Returns the instructions of the servers, each under its name if there are several.
     fn instructions_of_servers(&self, tools: &Session) -> String {
         let has_several = self.fleet.servers().len() > 1;
         let mut text = String::new();

@@ -1,6 +1,6 @@
-//! Names that nobody can guess.
+//! Ids that cannot be guessed.
 
-/// A name that nobody can guess.
+/// Returns an id that cannot be guessed.
 pub(crate) fn random_id() -> String {
     let mut bytes = [0_u8; 16];
     if getrandom::fill(&mut bytes).is_err() {
@@ -12,7 +12,7 @@ pub(crate) fn random_id() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a text can be such a name.
+/// Returns whether a text can be such an id.
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

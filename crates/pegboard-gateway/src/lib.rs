@@ -1,5 +1,5 @@
-//! The MCP front door: any number of servers behind one endpoint, and each client sees only
-//! what it needs.
+//! The MCP gateway: any number of servers behind one endpoint, where each client sees only what it
+//! needs.
 //!
 //! A [`Gateway`] keeps the servers running (`pegboard-upstream`), knows what they offer
 //! under names that clients can use, and answers clients of both protocol eras, over HTTP

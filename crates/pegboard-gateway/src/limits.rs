@@ -1,4 +1,4 @@
-//! How much each caller may ask for, so that one cannot take it all.
+//! Admission control: limits for each caller, so that one caller cannot use up everything.
 
 use std::{
     collections::HashMap,
@@ -15,32 +15,32 @@ use crate::{
     shares::{Claim, Party, Shares},
 };
 
-/// Callers that are remembered; those that have asked for nothing lately give way.
+/// Maximum number of remembered callers; inactive ones are dropped.
 const MOST: usize = 4096;
 
-/// The bodies of one caller's requests in progress have at most so many times the bytes of the
-/// largest one.
+/// The maximum size of all bodies of one caller's requests in progress, as a multiple of the
+/// largest body.
 const BODIES_PER_CALLER: usize = 8;
 
-/// Answers up to this many bytes are not counted: the bound on a caller's requests bounds them.
+/// Answers up to this many bytes are not counted, because the limit on requests bounds them.
 const SMALL_ANSWER: usize = 64 << 10;
 
-/// Bytes of a call's arguments from which on the work on them takes turns.
+/// Number of bytes of arguments from which a call waits for a turn.
 const LONG_ARGUMENTS: usize = 1 << 10;
 
-/// How long it may wait for its turn.
+/// How long a call waits for its turn.
 const LONG_WORK_WAIT: Duration = Duration::from_secs(30);
 
-/// Time that comes in pieces does not add up exactly.
+/// The tolerance for rounding errors of accumulated time.
 const ALMOST: f64 = 1e-9;
 
-/// The limits of a caller's calls. A caller is the holder of a token; where there are no tokens, an
-/// address.
+/// The limits of a caller's calls. A caller is a token, or an address if there are no tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Calls at a time; others wait for their turn. 0: as many as come.
+    /// Maximum number of concurrent calls; further ones wait for their turn. 0: unlimited.
     pub concurrent: usize,
-    /// Calls in a minute, which may come all at once; further ones are refused. 0: any number.
+    /// Maximum number of calls per minute, in any distribution; further ones are rejected. 0:
+    /// unlimited.
     pub per_minute: u32,
 }
 
@@ -50,9 +50,9 @@ impl CallLimits {
     }
 }
 
-/// Why a call was not made.
+/// The limit that rejects a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum LimitExceeded {
     #[error(
         "rate limit reached: {per_minute} calls per minute (`limits.callsPerMinute`); try again in {} s",
         .retry_in.as_secs_f32().ceil().max(1.0)
@@ -73,21 +73,21 @@ pub(crate) struct TooMuchUnread {
     most: usize,
 }
 
-/// What all callers have asked for, and hold.
+/// The use of all callers, counted against their limits.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct AdmissionControl {
     shares: Mutex<HashMap<Party, Arc<Share>>>,
-    /// Event streams that each caller has open.
+    /// Open event streams of each caller.
     streams: Arc<Shares>,
     /// Bytes of the bodies of each caller's requests in progress.
     body_bytes: Arc<Shares>,
     /// Bytes of the answers that each caller has not read yet.
     unread_bytes: Arc<Shares>,
-    /// Work that keeps a processor busy, of which others must not get too much to feel.
+    /// Turns for work that keeps a processor busy, so that it does not delay other callers much.
     long_work: Arc<Turns>,
 }
 
-impl Default for Limits {
+impl Default for AdmissionControl {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -107,7 +107,7 @@ struct Share {
     bucket: Mutex<Bucket>,
 }
 
-/// Calls that may be made at once: it fills up with time.
+/// A token bucket that refills with time.
 #[derive(Debug)]
 struct Bucket {
     per_minute: u32,
@@ -120,7 +120,7 @@ impl Bucket {
         Self { per_minute, left: f64::from(per_minute), at: now }
     }
 
-    /// Takes one out, or says how long until there is one.
+    /// Takes one call, or returns the time until one is available.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
         if self.per_minute == 0 {
             return Ok(());
@@ -152,14 +152,14 @@ impl Share {
         Self { limits, turns: Turns::new(limits.concurrent), bucket }
     }
 
-    /// Whether a new one would be the same.
+    /// Returns whether the share is equal to a new one.
     fn is_as_new(&self) -> bool {
         self.turns.is_idle() && lock(&self.bucket).is_full(Instant::now())
     }
 }
 
-impl Limits {
-    /// What a party has left. Limits that have changed begin anew.
+impl AdmissionControl {
+    /// Returns the share of a party. Changed limits start with a new share.
     fn share(&self, party: Party, limits: CallLimits) -> Arc<Share> {
         let mut shares = lock(&self.shares);
         if let Some(share) = shares.get(&party).filter(|share| share.limits == limits) {
@@ -173,38 +173,37 @@ impl Limits {
         share
     }
 
-    /// Lets a call of a server pass, when its caller may make one; at most after `wait`. The
-    /// turn ends with the call.
+    /// Admits a call to a server, after at most `wait`. The turn ends with the call.
     pub(crate) async fn admit(
         &self,
         limits: CallLimits,
         party: Party,
         wait: Duration,
-    ) -> Result<Option<Arc<Turn>>, Refusal> {
+    ) -> Result<Option<Arc<Turn>>, LimitExceeded> {
         if limits.is_none() {
             return Ok(None);
         }
         let share = self.share(party, limits);
         let taken = lock(&share.bucket).take(Instant::now());
-        taken.map_err(|retry_in| Refusal::Rate { per_minute: limits.per_minute, retry_in })?;
-        let turn = share.turns.take(OnBehalf::default(), wait).await.map_err(Refusal::Busy)?;
+        taken.map_err(|retry_in| LimitExceeded::Rate { per_minute: limits.per_minute, retry_in })?;
+        let turn = share.turns.take(OnBehalf::default(), wait).await.map_err(LimitExceeded::Busy)?;
         Ok(Some(Arc::new(turn)))
     }
 
-    /// A place for an event stream without end; `None` if the caller has `most` already.
+    /// Claims an event stream; `None` if the caller has `most` already.
     pub(crate) fn open_stream(&self, party: Party, most: usize) -> Option<Claim> {
         self.streams.take(party, 1, most)
     }
 
-    /// Room in memory for the body of a request; `None` if the bodies of the caller's requests in
+    /// Claims memory for the body of a request; `None` if the bodies of the caller's requests in
     /// progress are too large altogether.
     pub(crate) fn open_body(&self, party: Party, bytes: usize, max_body_bytes: usize) -> Option<Claim> {
         let most = max_body_bytes.saturating_mul(BODIES_PER_CALLER);
         self.body_bytes.take(party, bytes.min(max_body_bytes), most)
     }
 
-    /// Room in memory for an answer until it is sent. A small one needs none; a single one may
-    /// have any size.
+    /// Claims memory for an answer until it is sent. A small one needs none; a single one may have
+    /// any size.
     ///
     /// # Errors
     /// When the answers that the caller has not read yet are too large altogether.
@@ -216,9 +215,9 @@ impl Limits {
         room.map(Some).ok_or(TooMuchUnread { bytes, most })
     }
 
-    /// Waits until a party may keep a processor busy with arguments of so many bytes. Parties take
-    /// turns, so that one with many long queries delays others by one of them, not by all. A turn
-    /// must not be kept while something else is waited for.
+    /// Waits until a party may use a processor for arguments of so many bytes. Parties take turns,
+    /// so that one with many long queries delays others by one of them, not by all. A turn must not
+    /// be kept while waiting for something else.
     ///
     /// # Errors
     /// When that took too long.
@@ -267,7 +266,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_party_is_remembered_for_as_long_as_it_matters() {
-        let limits = Limits::default();
+        let limits = AdmissionControl::default();
         let one = CallLimits { concurrent: 0, per_minute: 1 };
         let party = |number: usize| Party::Caller(Caller::Token(Principal(number)));
         let take = |number| lock(&limits.share(party(number), one).bucket).take(Instant::now()).is_ok();

@@ -1,4 +1,4 @@
-//! Tools of different servers whose names look alike.
+//! Tools of different servers with similar names.
 
 use std::{
     collections::HashSet,
@@ -15,47 +15,47 @@ use tokio::sync::Notify;
 
 use crate::{catalog::CatalogView, lock};
 
-/// How long servers that start together may take before their names are compared.
-const SETTLING: Duration = Duration::from_millis(500);
+/// How long to wait for further servers that start together before their names are compared.
+const DEBOUNCE: Duration = Duration::from_millis(500);
 
-/// How long it may take until it is seen that the gateway is gone.
-const LOOK: Duration = Duration::from_secs(30);
+/// The interval of checks whether the gateway still exists.
+const LIVENESS_CHECK: Duration = Duration::from_secs(30);
 
-/// Pairs that are reported.
+/// Maximum number of reported pairs.
 const MAX_LOOKALIKES: usize = 200;
 
-/// Pairs that are named in the log at a time; the others are counted.
-const MAX_TOLD: usize = 10;
+/// Maximum number of pairs in the log at a time; further ones are counted.
+const MAX_LOGGED: usize = 10;
 
-/// Pairs that are remembered as told.
+/// Maximum number of pairs that are remembered as logged.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Two tools of different servers whose names are alike.
+/// Two tools of different servers with similar names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Lookalike {
-    /// The one that is configured first.
+    /// The tool that is configured first.
     pub first: ToolName,
-    /// The other one.
+    /// The other tool.
     pub second: ToolName,
     /// `same`, `spelling`, `confusable` or `slip`; see [`Likeness`].
     pub likeness: String,
 }
 
-/// A tool by its own name.
+/// A tool by its server and its own name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolName {
-    /// Whose it is.
+    /// The name of the server.
     pub server: String,
-    /// Its name there.
+    /// The name of the tool at the server.
     pub tool: String,
 }
 
-/// The pairs among these tools, given as server and name.
-fn lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
+/// Returns the pairs among these tools, given as server and name.
+fn find_lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
     let name = |at: usize| {
         let (server, tool) = names.get(at).copied().unwrap_or_default();
         ToolName { server: server.to_owned(), tool: tool.to_owned() }
@@ -75,43 +75,43 @@ fn key(pair: &Lookalike) -> Key {
     (pair.first.clone(), pair.second.clone())
 }
 
-/// What is known of the names of all tools.
+/// The similar names among all tools.
 #[derive(Debug, Default)]
 pub(crate) struct Lookalikes {
-    /// Told when they may be others.
+    /// Notified when the names may have changed.
     news: Notify,
     found: Mutex<Arc<Vec<Lookalike>>>,
-    told: Mutex<HashSet<Key>>,
+    logged: Mutex<HashSet<Key>>,
 }
 
 impl Lookalikes {
-    /// The pairs that were found last.
-    pub(crate) fn found(&self) -> Arc<Vec<Lookalike>> {
+    /// Returns the pairs that were found last.
+    pub(crate) fn pairs(&self) -> Arc<Vec<Lookalike>> {
         Arc::clone(&lock(&self.found))
     }
 
-    /// Says that the names may be others.
-    pub(crate) fn look_again(&self) {
+    /// Requests a new comparison, because the names may have changed.
+    pub(crate) fn request_comparison(&self) {
         self.news.notify_one();
     }
 
-    /// Logs which names are alike, each pair once.
+    /// Logs similar names, each pair once.
     fn log(&self) {
-        let mut told = lock(&self.told);
-        if told.len() > MAX_REMEMBERED {
-            told.clear();
+        let mut logged = lock(&self.logged);
+        if logged.len() > MAX_REMEMBERED {
+            logged.clear();
         }
-        let found = self.found();
-        let news: Vec<&Lookalike> = found.iter().filter(|pair| told.insert(key(pair))).collect();
+        let found = self.pairs();
+        let news: Vec<&Lookalike> = found.iter().filter(|pair| logged.insert(key(pair))).collect();
         // The same name on two servers is usual; one that only looks the same is not.
         let (same, alike): (Vec<&Lookalike>, Vec<&Lookalike>) =
             news.into_iter().partition(|pair| pair.likeness == Likeness::Same.as_str());
-        for Lookalike { first, second, likeness } in alike.iter().take(MAX_TOLD) {
-            let (one, other) = (shown(first), shown(second));
+        for Lookalike { first, second, likeness } in alike.iter().take(MAX_LOGGED) {
+            let (one, other) = (quoted_name(first), quoted_name(second));
             tracing::warn!(one, other, likeness, "confusable tool names");
         }
-        if alike.len() > MAX_TOLD {
-            tracing::warn!(more = alike.len() - MAX_TOLD, "further confusable tool names");
+        if alike.len() > MAX_LOGGED {
+            tracing::warn!(more = alike.len() - MAX_LOGGED, "further confusable tool names");
         }
         if !same.is_empty() {
             let tools: HashSet<&str> = same.iter().map(|pair| pair.first.tool.as_str()).collect();
@@ -124,14 +124,14 @@ impl Lookalikes {
 }
 
 /// Compares the names of all tools whenever they change, for as long as the catalog is in use. Not
-/// where lists are made: nobody has to wait for it, and servers that start together are looked
-/// at once.
+/// where lists are built: no request has to wait for it, and servers that start together are
+/// compared once.
 pub(crate) async fn compare_names(catalog: Weak<CatalogView>, names: Arc<Lookalikes>) {
     let mut seen = None;
     loop {
         // Waiting must not keep the gateway alive.
-        if tokio::time::timeout(LOOK, names.news.notified()).await.is_ok() {
-            tokio::time::sleep(SETTLING).await;
+        if tokio::time::timeout(LIVENESS_CHECK, names.news.notified()).await.is_ok() {
+            tokio::time::sleep(DEBOUNCE).await;
         }
         let Some(directory) = catalog.upgrade().map(|catalog| catalog.directory()) else { return };
         let Some(catalog) = directory.catalog.clone() else { continue };
@@ -143,7 +143,7 @@ pub(crate) async fn compare_names(catalog: Weak<CatalogView>, names: Arc<Lookali
             let tools = catalog.iter().chain(&directory.held);
             let all: Vec<(&str, &str)> =
                 tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.upstream_name())).collect();
-            lookalikes(&all)
+            find_lookalikes(&all)
         });
         let Ok(found) = found.await else { return };
         *lock(&names.found) = Arc::new(found);
@@ -151,8 +151,8 @@ pub(crate) async fn compare_names(catalog: Weak<CatalogView>, names: Arc<Lookali
     }
 }
 
-/// A name in which every letter can be told from those that look like it.
-fn shown(name: &ToolName) -> String {
+/// Returns a name in which every letter can be distinguished from similar ones.
+fn quoted_name(name: &ToolName) -> String {
     let tool: String =
         name.tool.chars().flat_map(|c| if c.is_ascii() { vec![c] } else { c.escape_unicode().collect() }).collect();
     text::brief(&format!("{}/{tool}", name.server), 160)
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn letters_that_look_alike_are_escaped() {
         let check = |tool: &str, expected: &str| {
-            assert_eq!(shown(&ToolName { server: "thief".to_owned(), tool: tool.to_owned() }), expected);
+            assert_eq!(quoted_name(&ToolName { server: "thief".to_owned(), tool: tool.to_owned() }), expected);
         };
         check("transfer_money", "thief/transfer_money");
         check("transfer_m\u{43e}ney", "thief/transfer_m\\u{43e}ney");

@@ -1,9 +1,10 @@
-//! What the gateway has done so far, in numbers.
+//! Metrics of the gateway.
 //!
-//! The usual crate keeps its numbers for the whole process; these belong to one gateway, and a
-//! program may have several. Counting is a few atomic additions; everything else is done by
-//! whoever asks.
+//! The usual crate keeps one registry for the whole process; these metrics belong to one gateway,
+//! and a program may have several. Counting costs a few atomic additions; all other work is done
+//! when the metrics are read.
 
+/// Returns all metrics, in a fixed order.
 mod families;
 
 use std::{
@@ -15,32 +16,32 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::vectors::VectorStanding;
+use pegboard_core::vectors::VectorSourceStatus;
 
 use self::families::labelled;
 pub(crate) use self::families::render;
 pub use self::families::{Family, Histogram, Kind, Point, Value};
 use crate::{caller::Caller, lock};
 
-/// Where the numbers are told, in the text form of Prometheus.
+/// The path of the metrics, in the text format of Prometheus.
 pub const METRICS: &str = "/metrics";
 
-/// Upper ends of the classes of times, in microseconds.
-pub(crate) const CLASSES: [u64; 14] =
+/// The upper bounds of the histogram buckets, in microseconds.
+pub(crate) const BUCKETS: [u64; 14] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000, 30_000_000, 300_000_000];
 
-/// How long something took, by classes.
+/// A histogram of durations.
 #[derive(Debug, Default)]
-pub(crate) struct Times {
-    classes: [AtomicU64; CLASSES.len()],
+pub(crate) struct Durations {
+    classes: [AtomicU64; BUCKETS.len()],
     count: AtomicU64,
     micros: AtomicU64,
 }
 
-impl Times {
+impl Durations {
     pub(crate) fn add(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        if let Some(class) = CLASSES.iter().position(|end| micros <= *end) {
+        if let Some(class) = BUCKETS.iter().position(|end| micros <= *end) {
             self.classes[class].fetch_add(1, Ordering::Relaxed);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -58,13 +59,13 @@ impl Times {
         Histogram { counts, count, sum: self.micros.load(Ordering::Relaxed) as f64 / 1e6 }
     }
 
-    /// How long a share of them took at most, as far as their classes tell: times are taken to
-    /// lie evenly in theirs. `None` when there are none.
+    /// Returns a quantile, estimated from the buckets by linear interpolation. `None` if there are
+    /// no durations.
     pub(crate) fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         let wanted = share * count as f64;
         let (mut below, mut start) = (0.0, 0);
-        for (class, end) in self.classes.iter().zip(CLASSES) {
+        for (class, end) in self.classes.iter().zip(BUCKETS) {
             let inside = class.load(Ordering::Relaxed) as f64;
             if inside > 0.0 && below + inside >= wanted {
                 let part = ((wanted - below) / inside).clamp(0.0, 1.0);
@@ -77,36 +78,36 @@ impl Times {
     }
 }
 
-/// What became of the calls of one server.
+/// The call metrics of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
-    pub(crate) times: Times,
-    /// Calls that the server refused or did not answer.
+pub(crate) struct ServerCalls {
+    pub(crate) times: Durations,
+    /// Calls that the server rejected or did not answer.
     pub(crate) failed: AtomicU64,
-    /// Results that say that the tool failed.
+    /// Results that report a failure of the tool.
     pub(crate) errors: AtomicU64,
 }
 
-/// Why a call was not made, or its result not passed on.
+/// The reason why a call was not made, or its result not returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// Its arguments do not fit the tool's schema.
+pub(crate) enum RejectReason {
+    /// The arguments are invalid.
     Arguments,
-    /// There is too much of them.
+    /// The arguments are too large.
     ArgumentBytes,
-    /// There is too much of its result.
+    /// The result is too large.
     ResultBytes,
-    /// The server has as many as it may, and no turn came.
+    /// The server has reached its concurrency limit.
     ServerBusy,
-    /// The caller has.
+    /// The caller has reached its concurrency limit.
     CallerBusy,
-    /// The caller has made as many as it may in a minute.
+    /// The caller has reached its rate limit.
     Rate,
-    /// The server did not answer several times in a row.
+    /// The circuit breaker of the server is open.
     Breaker,
 }
 
-impl Refused {
+impl RejectReason {
     const ALL: [(Self, &str); 7] = [
         (Self::Arguments, "arguments"),
         (Self::ArgumentBytes, "argument_bytes"),
@@ -118,40 +119,40 @@ impl Refused {
     ];
 }
 
-/// Everything that is counted.
+/// All metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    pub(crate) searches: Times,
+    pub(crate) searches: Durations,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) lists: AtomicU64,
-    /// Tokens (estimated) of definitions that no client had to read.
+    /// Tokens (estimated) of definitions that were omitted from lists.
     pub(crate) tokens_saved: AtomicU64,
-    /// In the order of [`Refused`].
-    refused: [AtomicU64; Refused::ALL.len()],
-    servers: RwLock<BTreeMap<Arc<str>, Arc<Calls>>>,
-    /// What all tools cost, for the snapshot and the viewer that were counted last.
-    cost: Mutex<Option<(Counted, u64)>>,
+    /// In the order of [`RejectReason`].
+    refused: [AtomicU64; RejectReason::ALL.len()],
+    servers: RwLock<BTreeMap<Arc<str>, Arc<ServerCalls>>>,
+    /// The cost of all tools, for the snapshot and the viewer that were counted last.
+    cost: Mutex<Option<(CostKey, u64)>>,
 }
 
-/// A snapshot of the catalog, and who sees it under which settings.
-type Counted = (u64, Caller, u64);
+/// A snapshot of the catalog, and the viewer under its settings.
+type CostKey = (u64, Caller, u64);
 
-/// How things stand, for whoever asks.
+/// The current values of the gauges.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct GaugeValues {
     pub(crate) sessions: usize,
     pub(crate) tools: usize,
     /// How many servers there are in each state.
     pub(crate) servers: BTreeMap<&'static str, usize>,
     pub(crate) uptime: Duration,
-    /// Where somebody else's model is asked.
-    pub(crate) vectors: Option<VectorStanding>,
+    /// The status of the external embedding model, if there is one.
+    pub(crate) vectors: Option<VectorSourceStatus>,
 }
 
 impl Metrics {
-    /// The numbers of one server.
-    pub(crate) fn server(&self, name: &str) -> Arc<Calls> {
+    /// Returns the call metrics of one server.
+    pub(crate) fn server_calls(&self, name: &str) -> Arc<ServerCalls> {
         let known = self.servers.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(name).cloned();
         known.unwrap_or_else(|| {
             let mut servers = self.servers.write().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -159,21 +160,21 @@ impl Metrics {
         })
     }
 
-    /// Takes note of a call that met with a limit.
-    pub(crate) fn refused(&self, why: Refused) {
+    /// Counts a rejected call.
+    pub(crate) fn count_rejection(&self, why: RejectReason) {
         self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes note of a search.
-    pub(crate) fn searched(&self, is_hit: bool, time: Duration) {
+    /// Counts a search.
+    pub(crate) fn count_search(&self, is_hit: bool, time: Duration) {
         self.searches.add(time);
         let counter = if is_hit { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes note of what a list cost, instead of what all tools would have. `all` is
-    /// worked out once for a snapshot and a viewer.
-    pub(crate) fn saved(&self, key: Counted, shown: u64, all: impl FnOnce() -> u64) {
+    /// Counts the tokens that a list saved compared with all tools. `all` is computed once for a
+    /// snapshot and a viewer.
+    pub(crate) fn count_tokens_saved(&self, key: CostKey, shown: u64, all: impl FnOnce() -> u64) {
         let mut cost = lock(&self.cost);
         let all = match *cost {
             Some((counted, all)) if counted == key => all,
@@ -183,20 +184,20 @@ impl Metrics {
     }
 
     /// All numbers, in a fixed order.
-    pub(crate) fn families(&self, standing: &Standing) -> Vec<Family> {
+    pub(crate) fn families(&self, gauges: &GaugeValues) -> Vec<Family> {
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let found =
             |counter: &AtomicU64, outcome: &str| labelled([("outcome", outcome)], Value::Number(number(counter)));
-        let states = standing.servers.iter();
+        let states = gauges.servers.iter();
         let mut families = vec![
             Family::one(
                 "pegboard_uptime_seconds",
                 Kind::Gauge,
                 "Time since the gateway started",
-                standing.uptime.as_secs(),
+                gauges.uptime.as_secs(),
             ),
-            Family::one("pegboard_sessions", Kind::Gauge, "Sessions in memory", standing.sessions as u64),
-            Family::one("pegboard_tools", Kind::Gauge, "Tools of all servers", standing.tools as u64),
+            Family::one("pegboard_sessions", Kind::Gauge, "Sessions in memory", gauges.sessions as u64),
+            Family::one("pegboard_tools", Kind::Gauge, "Tools of all servers", gauges.tools as u64),
             Family {
                 name: "pegboard_servers",
                 kind: Kind::Gauge,
@@ -225,17 +226,17 @@ impl Metrics {
                 number(&self.tokens_saved),
             ),
         ];
-        let refused = |(why, reason): (Refused, &str)| {
+        let refused = |(why, reason): (RejectReason, &str)| {
             labelled([("reason", reason)], Value::Number(number(&self.refused[why as usize])))
         };
         families.push(Family {
             name: "pegboard_calls_refused_total",
             kind: Kind::Counter,
             help: "Calls that were rejected or not answered, by reason",
-            points: Refused::ALL.into_iter().map(refused).collect(),
+            points: RejectReason::ALL.into_iter().map(refused).collect(),
         });
         families.extend(self.calls());
-        families.extend(standing.vectors.iter().flat_map(embeddings));
+        families.extend(gauges.vectors.iter().flat_map(embeddings));
         families
     }
 
@@ -267,8 +268,8 @@ impl Metrics {
     }
 }
 
-/// What became of the queries that somebody else's model was to be asked about.
-fn embeddings(vectors: &VectorStanding) -> [Family; 2] {
+/// Returns the metrics of the external embedding model.
+fn embeddings(vectors: &VectorSourceStatus) -> [Family; 2] {
     let outcomes = [
         ("fetched", vectors.fetched),
         ("known", vectors.known),
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn quantiles_lie_in_their_class() {
-        let times = Times::default();
+        let times = Durations::default();
         assert_eq!(times.quantile(0.5), None);
         (0..90).for_each(|_| times.add(Duration::from_micros(80)));
         (0..10).for_each(|_| times.add(Duration::from_millis(30)));
@@ -313,25 +314,25 @@ mod tests {
     #[test]
     fn the_text_form() {
         let metrics = Metrics::default();
-        metrics.searched(true, Duration::from_micros(80));
-        metrics.searched(false, Duration::from_micros(80));
-        let calls = metrics.server("we\"ird\n");
+        metrics.count_search(true, Duration::from_micros(80));
+        metrics.count_search(false, Duration::from_micros(80));
+        let calls = metrics.server_calls("we\"ird\n");
         calls.times.add(Duration::from_millis(2));
         calls.times.add(Duration::from_millis(2));
         calls.errors.fetch_add(1, Ordering::Relaxed);
-        metrics.refused(Refused::Rate);
-        assert!(Refused::ALL.iter().enumerate().all(|(at, (why, _))| *why as usize == at));
-        metrics.saved((1, Caller::Pipe, 0), 200, || 5_000);
-        metrics.saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
-        let vectors = VectorStanding { embedded: 7, failed: 2, ..VectorStanding::default() };
-        let standing = Standing {
+        metrics.count_rejection(RejectReason::Rate);
+        assert!(RejectReason::ALL.iter().enumerate().all(|(at, (why, _))| *why as usize == at));
+        metrics.count_tokens_saved((1, Caller::Pipe, 0), 200, || 5_000);
+        metrics.count_tokens_saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
+        let vectors = VectorSourceStatus { embedded: 7, failed: 2, ..VectorSourceStatus::default() };
+        let gauges = GaugeValues {
             sessions: 3,
             tools: 40,
             servers: [("ready", 2)].into(),
             vectors: Some(vectors),
-            ..Standing::default()
+            ..GaugeValues::default()
         };
-        let text = render(&metrics.families(&standing));
+        let text = render(&metrics.families(&gauges));
         for line in [
             "pegboard_sessions 3",
             "pegboard_servers{state=\"ready\"} 2",

@@ -1,4 +1,4 @@
-//! The way of a request, from top to bottom.
+//! The pipeline of a request, from top to bottom.
 //!
 //! A door turns bytes into a [`Request`] and the [`Reply`] back into bytes. This file has the
 //! steps between them in their order, each with its reason.
@@ -11,7 +11,7 @@
 use std::{sync::Arc, time::Instant};
 
 use pegboard_core::{Tool, Vectors};
-use pegboard_discovery::{Answer, Target};
+use pegboard_discovery::{CallAnswer, Target};
 use pegboard_http::PeerAddress;
 use pegboard_mcp::{
     json::raw,
@@ -25,7 +25,7 @@ use crate::{
     exchange::Exchange,
     forward::calls::{Forward, ForwardError, Forwarder},
     greetings::Greetings,
-    limits::{Limits, TooMuchUnread},
+    limits::{AdmissionControl, TooMuchUnread},
     metrics::Metrics,
     record::Record,
     request::{Caching, Client, Failure, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
@@ -42,15 +42,15 @@ use crate::{
     trace,
 };
 
-/// How long clients may keep a list without asking again, in milliseconds.
+/// How long clients may cache a list, in milliseconds.
 const LIST_TTL: u64 = 30_000;
 
-/// What the steps need.
+/// The parts that the steps need.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) setups: Arc<Setups>,
     pub(crate) startup: Arc<Startup>,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) limits: Arc<AdmissionControl>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) greetings: Arc<Greetings>,
@@ -61,11 +61,11 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// The steps before the body of a request is read. What it gives back must be kept until the
-    /// request is answered.
+    /// Runs the steps before the body of a request is read. The returned claim must be kept until
+    /// the request is answered.
     ///
     /// # Errors
-    /// When the caller may not ask, or asks for too much at once.
+    /// When the caller is not authorized, or exceeds a limit.
     pub(crate) fn admit(
         &self,
         caller: Caller,
@@ -81,8 +81,8 @@ impl Pipeline {
         self.limits.open_body(party, bytes, max_body_bytes).ok_or(Failure::TooManyBytes)
     }
 
-    /// Limits, again: an answer is in memory until its client has read it, and one caller must not
-    /// fill it with answers that it does not read.
+    /// Applies the limits to an answer: it stays in memory until its client has read it, and one
+    /// caller must not fill the memory with unread answers.
     ///
     /// # Errors
     /// When there is no room for an answer of so many bytes.
@@ -90,14 +90,14 @@ impl Pipeline {
         self.limits.open_answer(party, bytes, self.setups.current().unread_bytes_per_caller)
     }
 
-    /// The steps of a request that was read, or could not be.
+    /// Runs the steps of a request, or answers its parse error.
     pub(crate) async fn answer(&self, request: Result<Request, RpcError>) -> Outcome {
         let began = Instant::now();
         let outcome = match request {
             Ok(request) => self.steps(request).await,
             Err(error) => Err(error.into()),
         };
-        trace::answered(&outcome, began);
+        trace::record_outcome(&outcome, began);
         outcome
     }
 
@@ -110,7 +110,7 @@ impl Pipeline {
         // sees what its caller does.
         let party = request.party();
         let Request { id, session, operation, client, .. } = request;
-        let session = self.sessions.of(session, &viewer, party, &operation).await?;
+        let session = self.sessions.find_for_request(session, &viewer, party, &operation).await?;
         if let Operation::Initialize(asked) = operation {
             let (session, greeting) = Box::pin(self.sessions.initialize(viewer, party, asked)).await;
             return Ok(Reply::Begun(session, greeting));
@@ -154,7 +154,7 @@ impl Pipeline {
                 trace,
             };
         };
-        trace::belongs_to(&session);
+        trace::record_session(&session);
         let (shape, owner, capabilities) = (session.profile.shape(), session.owner, session.capabilities.clone());
         // The session may have seen newer settings.
         let viewer = session.viewer();
@@ -164,8 +164,8 @@ impl Pipeline {
 
     async fn route(&self, exchange: &Exchange, id: &Id, operation: Operation) -> Outcome {
         if let Some(session) = &exchange.session {
-            for method in session.take_owed() {
-                exchange.tell(method, None).await;
+            for method in session.take_pending_announcements() {
+                exchange.notify(method, None).await;
             }
         }
         let setup = self.setups.current();
@@ -178,12 +178,12 @@ impl Pipeline {
                 return Ok(Reply::Listened);
             }
             Operation::Discover => {
-                self.startup.almost_ready(&setup).await;
+                self.startup.wait_until_ready_for_greeting(&setup).await;
                 return Ok(self.discover(&setup, exchange));
             }
             // What follows is about what the servers offer: while they start, it is not known yet.
             operation => {
-                self.startup.ready(&setup).await;
+                self.startup.wait_until_ready(&setup).await;
                 return Box::pin(self.route_to_servers(&setup, exchange, operation)).await;
             }
         }
@@ -233,7 +233,7 @@ impl Pipeline {
         Caching { ttl_ms, is_private: !setup.tokens.is_empty() }
     }
 
-    /// The steps of a call.
+    /// Runs the steps of a tool call.
     async fn call_tool(&self, setup: &Setup, exchange: &Exchange, call: ToolCall) -> Outcome {
         let catalog = &self.entries.catalog;
         let began = Instant::now();
@@ -259,30 +259,30 @@ impl Pipeline {
         let called = match resolve(None).await? {
             Resolved::Called(called) if called.unknown.is_some() && !self.startup.is_over() => {
                 // A server that is still starting may have the tool.
-                self.startup.ready(setup).await;
-                resolve(None).await?.into_called(resolve).await?
+                self.startup.wait_until_ready(setup).await;
+                resolve(None).await?.wait_for_vectors(resolve).await?
             }
-            resolved => resolved.into_called(resolve).await?,
+            resolved => resolved.wait_for_vectors(resolve).await?,
         };
         // Pins: a tool without approval is hidden; a call of it gets the reason.
         if let Some(name) = &called.unknown
-            && let Some(held) = pins::held_back(&directory, &exchange.viewer.selection, name)
+            && let Some(held) = pins::held_back_reply(&directory, &exchange.viewer.selection, name)
         {
             return Ok(Reply::Text(held));
         }
         // Record: what was searched for and what is called now, for metrics, logs and rankers.
-        measure::answered(&self.metrics, &called, began.elapsed());
-        self.record.answer(exchange, &called.answer);
+        measure::record_answer(&self.metrics, &called, began.elapsed());
+        self.record.record_answer(exchange, &called.answer);
         if setup.is_search_logged {
             measure::log_searches(&called.answer, began);
         }
         if called.answer.list_changed
             && let Some(session) = &exchange.session
         {
-            self.sessions.keep_if_changed(session).await;
+            self.sessions.save_if_changed(session).await;
             session.announce_with("notifications/tools/list_changed", &exchange.outlet).await;
         }
-        let Called { answer: Answer { target, reply, metadata, is_error, .. }, lead, .. } = called;
+        let Called { answer: CallAnswer { target, reply, metadata, is_error, .. }, lead, .. } = called;
         // Search: a meta-tool has answered.
         let Some(target) = target else {
             return Ok(Reply::Text(Text { text: reply.into_text(), is_error, metadata }));
@@ -293,9 +293,9 @@ impl Pipeline {
         let outcome = Box::pin(self.forward(setup, exchange, call, target)).await;
         // Record: a call that has done its work says something about the search before it.
         if let (Some(lead), Ok(Reply::Forwarded(forwarded))) = (lead, &outcome)
-            && measure::has_worked(&forwarded.result)
+            && measure::is_success(&forwarded.result)
             && setup.learner.is_some()
-            && let Some(mut step) = catalog.with_tools(setup, exchange, |tools| tools.arrive(&lead))
+            && let Some(mut step) = catalog.with_tools(setup, exchange, |tools| tools.confirm_lead(&lead))
         {
             step.query = self.forwarder.fleet.without_secrets(&step.query);
             setup.learn(exchange.viewer.caller, &step);
@@ -306,11 +306,11 @@ impl Pipeline {
     async fn forward(&self, setup: &Setup, exchange: &Exchange, call: ToolCall, target: Target) -> Outcome {
         let server: Arc<str> = target.server.as_deref().unwrap_or_default().into();
         let directory = self.entries.catalog.directory();
-        let mirrored = arguments::mirrored(&directory, &server, &target);
+        let mirrored = arguments::mirrored_headers(&directory, &server, &target);
         let params = arguments::as_written(call.params, &call.arguments, &target);
         let (name, method) = (Some(target.name.clone()), "tools/call");
         let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored };
-        let result = measure::forwarded(&self.metrics, setup, &target, forward, |forward| {
+        let result = measure::measure_call(&self.metrics, setup, &target, forward, |forward| {
             self.forwarder.forward(exchange, forward)
         });
         match result.await {
@@ -319,7 +319,7 @@ impl Pipeline {
                 Err(error.into_rpc(&server).into())
             }
             // The model can do something about a server that is away; its client cannot.
-            Err(ForwardError::Refused(refusal)) => {
+            Err(ForwardError::LimitExceeded(refusal)) => {
                 Ok(Reply::Text(Text::error(format!("`{}` was not called: {refusal}", call.name))))
             }
             Err(ForwardError::Lost(error)) if error.is_unsent() => {

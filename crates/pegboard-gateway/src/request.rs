@@ -1,5 +1,4 @@
-//! Requests and replies as they are between the doors: without the protocol version in which
-//! they came, which a door reads and writes.
+//! Requests and replies between the doors, independent of the protocol version.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     bounds::{self, required},
     caller::Caller,
-    exchange::{Outlet, level},
+    exchange::{Outlet, log_level_rank},
     sessions::ClientSession,
     shares::{Claim, Party},
     text::shorten,
@@ -34,13 +33,13 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Whose shares and limits it counts against.
+    /// Returns the party whose shares and limits the request counts against.
     pub(crate) fn party(&self) -> Party {
         Party::of(self.caller, self.client.address)
     }
 }
 
-/// The client of a request, as the request tells of it.
+/// The client of a request, as described by the request.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Where it comes from; a pipe has no address.
@@ -70,7 +69,7 @@ pub(crate) enum SessionRef {
     Open(Arc<ClientSession>),
 }
 
-/// What a client wants.
+/// The operation that a request asks for.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Ping,
@@ -90,10 +89,10 @@ pub(crate) enum Operation {
     Listen(Listen),
 }
 
-/// Where a page of a list begins; the beginning without one.
+/// The position where a page of a list begins; `None` for the first page.
 pub(crate) type Cursor = Option<usize>;
 
-/// The beginning of a session.
+/// The parameters that begin a session.
 #[derive(Debug)]
 pub(crate) struct Initialize {
     pub(crate) version: String,
@@ -113,14 +112,14 @@ pub(crate) struct ToolCall {
     pub(crate) headers: Option<HeaderMap>,
 }
 
-/// What is to be completed.
+/// The prompt or template that is to be completed.
 #[derive(Debug)]
 pub(crate) enum Reference {
     Prompt(String),
     Resource(String),
 }
 
-/// What a client listens for.
+/// The changes that a client listens for.
 #[derive(Debug)]
 pub(crate) struct Listen {
     /// The lists, by the names of their flags.
@@ -128,14 +127,14 @@ pub(crate) struct Listen {
     pub(crate) uris: Option<Vec<String>>,
 }
 
-/// The lists that can be listened to, by the name of their flag.
+/// The lists that a client can listen to, by the name of their flag.
 pub(crate) const FLAGS: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
     ("resourcesListChanged", "notifications/resources/list_changed"),
 ];
 
-/// Which methods a client has: those of sessions, or those of requests that stand alone.
+/// The set of methods of a client: those of sessions, or those of independent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Methods {
     OfSessions,
@@ -143,7 +142,7 @@ pub(crate) enum Methods {
 }
 
 impl Operation {
-    /// Reads what a method with these parameters wants.
+    /// Parses the operation of a method with these parameters.
     ///
     /// # Errors
     /// When there is no such method, or its parameters do not fit.
@@ -190,7 +189,7 @@ pub(crate) fn unknown_cursor() -> RpcError {
 
 fn log_level(params: &Fields) -> Result<String, RpcError> {
     let wanted = required(params, "level")?;
-    match level(&wanted) {
+    match log_level_rank(&wanted) {
         Some(_) => Ok(wanted),
         None => Err(invalid(format!("unknown log level `{}`", shorten(&wanted)))),
     }
@@ -245,7 +244,7 @@ impl Listen {
     }
 }
 
-/// What a client gets.
+/// The reply to a request.
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// What was asked for is done.
@@ -265,7 +264,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// The room that it has in its caller's share of memory, for as long as it is not sent.
+    /// Takes the claim on its caller's share of memory.
     pub(crate) fn take_room(&mut self) -> Option<Claim> {
         match self {
             Self::Forwarded(forwarded) => forwarded.room.take(),
@@ -282,7 +281,7 @@ pub(crate) struct Greeting {
     pub(crate) instructions: Option<String>,
 }
 
-/// For how long others may keep an answer.
+/// How long and by whom an answer may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caching {
     pub(crate) ttl_ms: u64,
@@ -300,7 +299,7 @@ pub(crate) struct Page {
     pub(crate) caching: Caching,
 }
 
-/// What Pegboard itself has to say to a model.
+/// A text of Pegboard itself for a model.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     pub(crate) text: String,
@@ -315,7 +314,7 @@ impl Text {
     }
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     pub(crate) result: Raw,
@@ -327,10 +326,10 @@ pub(crate) struct Forwarded {
     pub(crate) room: Option<Claim>,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 pub(crate) type Outcome = Result<Reply, Failure>;
 
-/// Why a request is rejected.
+/// The reason why a request is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! What each method does.
+//! Handlers of methods other than tool calls.
 
 pub(crate) mod entries;
 pub(crate) mod lists;

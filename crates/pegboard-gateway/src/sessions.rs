@@ -24,12 +24,12 @@ use pegboard_mcp::{
 use pegboard_upstream::{Call, Fleet, State, Upstream};
 use serde_json::value::RawValue;
 
-pub(crate) use self::session::{Beginning, ClientSession};
-use self::{open::OpenSessions, saved::KeptSessions};
+pub(crate) use self::session::{ClientSession, SessionStart};
+use self::{open::OpenSessions, saved::SavedSessions};
 use crate::{
     caller::Viewer,
     catalog::{CatalogView, directory::Difference},
-    exchange::level,
+    exchange::log_level_rank,
     greetings::Greetings,
     lock,
     request::{Failure, Operation, SessionRef},
@@ -40,15 +40,15 @@ use crate::{
     text::shorten,
 };
 
-/// Sessions whose beginning or end is logged in ten seconds.
+/// Maximum number of sessions whose beginning or end is logged in ten seconds.
 const SESSIONS_LOGGED: u32 = 200;
 
-/// All sessions, and what they need to go on.
+/// All sessions, and the parts that they need.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     open: OpenSessions,
-    /// Where sessions are kept for the next start, if they are.
-    kept: Option<Arc<KeptSessions>>,
+    /// The store for sessions that outlive a restart, if enabled.
+    saved: Option<Arc<SavedSessions>>,
     next_owner: AtomicU64,
     /// Sessions are begun and ended by callers, and must not fill the disk with log lines.
     log: LogBudget,
@@ -70,7 +70,7 @@ impl Sessions {
     ) -> Self {
         Self {
             open: OpenSessions::default(),
-            kept: folder.and_then(KeptSessions::open),
+            saved: folder.and_then(SavedSessions::open),
             next_owner: AtomicU64::new(1),
             log: LogBudget::new(SESSIONS_LOGGED),
             fleet: Arc::clone(&greetings.fleet),
@@ -82,26 +82,26 @@ impl Sessions {
         }
     }
 
-    /// A number for a session, or for a request without one.
+    /// Returns a new number for a session, or for a request without one.
     pub(crate) fn next_owner(&self) -> u64 {
         self.next_owner.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// All that are in memory, oldest first.
+    /// Returns all sessions in memory, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
         self.open.all()
     }
 
-    /// How many are in memory.
+    /// Returns the number of sessions in memory.
     pub(crate) fn count(&self) -> usize {
         self.open.count()
     }
 
-    /// The session that a request belongs to; `None` for requests that stand alone.
+    /// Returns the session that a request belongs to; `None` for independent requests.
     ///
     /// # Errors
     /// When there is no such session, or it is another caller's.
-    pub(crate) async fn of(
+    pub(crate) async fn find_for_request(
         &self,
         session: SessionRef,
         viewer: &Viewer,
@@ -112,7 +112,7 @@ impl Sessions {
             SessionRef::Stateless => Ok(None),
             // These depend on no session.
             SessionRef::Once if matches!(operation, Operation::Initialize(_) | Operation::Ping) => Ok(None),
-            SessionRef::Once => Ok(Some(Box::pin(self.once(viewer.clone(), party, operation)).await)),
+            SessionRef::Once => Ok(Some(Box::pin(self.open_for_request(viewer.clone(), party, operation)).await)),
             SessionRef::Named(id) => self.find(&id, viewer, party).await.map(Some).ok_or(Failure::NoSession),
             SessionRef::Open(session) => {
                 self.touch(&session);
@@ -121,11 +121,11 @@ impl Sessions {
         }
     }
 
-    /// The session with this name, from the disk if it is no longer in memory.
+    /// Returns the session with this id, from disk if it is no longer in memory.
     pub(crate) async fn find(&self, id: &str, viewer: &Viewer, party: Party) -> Option<Arc<ClientSession>> {
         let session = match self.open.find(id) {
             Some(session) => session,
-            None => Box::pin(self.recall(id, viewer, party)).await?,
+            None => Box::pin(self.restore(id, viewer, party)).await?,
         };
         // A session belongs to the caller that began it.
         let is_theirs = session.caller() == viewer.caller;
@@ -133,27 +133,28 @@ impl Sessions {
         is_theirs.then_some(session)
     }
 
-    /// Forgets a session that its client ends. Returns when it cannot come back from the disk.
+    /// Ends a session on request of its client. Returns when it cannot be restored from disk any
+    /// more.
     pub(crate) async fn end_named(&self, id: &str) {
         if let Some(forgetting) = self.open.remove(id).and_then(|session| self.forget(&session)) {
             let _ = forgetting.await;
         }
     }
 
-    /// Forgets a session of a pipe, which ends with it.
+    /// Ends the session of a pipe.
     pub(crate) fn close(&self, session: &ClientSession) {
         self.open.remove(&session.id);
         self.end(session);
     }
 
-    /// Ends the requests of a session and what it had asked for. Must be called inside a runtime.
+    /// Ends the requests and subscriptions of a session. Must be called inside a runtime.
     fn end(&self, session: &ClientSession) {
         session.close();
         let subscribed = std::mem::take(&mut *lock(&session.subscriptions));
-        self.subscriptions.unfollow_all(&session.viewer(), subscribed);
+        self.subscriptions.unsubscribe_all(&session.viewer(), subscribed);
     }
 
-    /// Forgets those that nobody has used for so long.
+    /// Drops sessions that were not used for so long.
     pub(crate) fn expire(&self, limit: Duration) {
         for session in self.open.expire(limit) {
             tracing::debug!(session = session.owner, "idle session dropped from memory");
@@ -161,35 +162,34 @@ impl Sessions {
         }
     }
 
-    /// Ends the streams of all sessions for what belongs to no request.
+    /// Ends the streams of all sessions for messages that belong to no request.
     pub(crate) fn close_streams(&self) {
         self.all().iter().for_each(|session| session.close_stream());
     }
 
-    /// Cancels everything that sessions are busy with.
+    /// Cancels the requests of all sessions.
     pub(crate) fn cancel_all(&self) {
         self.all().iter().for_each(|session| session.close());
     }
 
-    /// Tells the clients for whom a list has changed.
+    /// Notifies the clients for whom a list has changed.
     pub(crate) fn announce(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
         let sessions = self.all();
         let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer()));
         concerned.for_each(|session| session.announce(method));
     }
 
-    /// Lets all sessions go on with the catalog and the settings of now; those whose list has
-    /// changed are told.
-    pub(crate) fn renew(&self, difference: &Difference) {
+    /// Updates all sessions to the current catalog and settings; notifies those whose list has
+    /// changed.
+    pub(crate) fn refresh(&self, difference: &Difference) {
         let catalog = self.catalog.catalog();
         for session in self.all() {
-            self.renew_one(&session, &catalog, difference);
+            self.refresh_session(&session, &catalog, difference);
         }
     }
 
-    /// Lets one session go on with the catalog and the settings of now; it ends if its caller has
-    /// no business here any more.
-    fn renew_one(&self, session: &Arc<ClientSession>, catalog: &Catalog, difference: &Difference) {
+    /// Updates one session to the current catalog and settings; ends it if its token was removed.
+    fn refresh_session(&self, session: &Arc<ClientSession>, catalog: &Catalog, difference: &Difference) {
         let (old, setup) = (session.viewer(), self.setups.current());
         let Some(viewer) = setup.viewer(old.caller) else {
             tracing::info!(session = session.owner, "session ended: its token was removed");
@@ -203,7 +203,7 @@ impl Sessions {
             return;
         }
         let view = self.catalog.view(&setup, &viewer, session.profile.shape());
-        let may_differ = is_new_setup || difference.tools_for(&viewer.selection);
+        let may_differ = is_new_setup || difference.has_tools_for(&viewer.selection);
         if is_new_setup {
             self.drop_subscriptions(session, &viewer);
         }
@@ -220,20 +220,20 @@ impl Sessions {
         }
     }
 
-    /// Ends the subscriptions to what may no longer be seen.
+    /// Ends the subscriptions to resources that may no longer be seen.
     fn drop_subscriptions(&self, session: &ClientSession, viewer: &Viewer) {
         let mut gone = Vec::new();
         lock(&session.subscriptions).retain(|uri| {
-            let may_stay = self.catalog.may_follow(viewer, uri);
+            let may_stay = self.catalog.may_subscribe(viewer, uri);
             if !may_stay {
                 gone.push(uri.to_owned());
             }
             may_stay
         });
-        self.subscriptions.unfollow_all(&session.viewer(), gone);
+        self.subscriptions.unsubscribe_all(&session.viewer(), gone);
     }
 
-    /// Lets a session follow a resource.
+    /// Subscribes a session to a resource.
     ///
     /// # Errors
     /// When it follows too many already.
@@ -243,37 +243,37 @@ impl Sessions {
         uri: &str,
         party: Party,
     ) -> Result<(), RpcError> {
-        let is_new = self.subscriptions.admit(&mut lock(&session.subscriptions), uri, party)?;
+        let is_new = self.subscriptions.add_uri(&mut lock(&session.subscriptions), uri, party)?;
         if is_new {
-            self.subscriptions.follow(&session.viewer().selection, uri).await;
-            self.keep(session).await;
+            self.subscriptions.subscribe(&session.viewer().selection, uri).await;
+            self.save(session).await;
         }
         Ok(())
     }
 
-    /// Lets a session follow a resource no longer.
+    /// Ends the subscription of a session to a resource.
     pub(crate) async fn unsubscribe(&self, session: &Arc<ClientSession>, uri: &str) {
         let was_followed = lock(&session.subscriptions).remove(uri);
         if was_followed {
-            self.subscriptions.unfollow(&session.viewer().selection, uri).await;
-            self.keep(session).await;
+            self.subscriptions.unsubscribe(&session.viewer().selection, uri).await;
+            self.save(session).await;
         }
     }
 
-    /// Sets the level of log messages that a session wants.
+    /// Sets the log level of a session.
     pub(crate) async fn set_level(&self, session: Option<&Arc<ClientSession>>, wanted: &str) {
         if let Some(session) = session {
             session.set_log_level(wanted);
-            self.keep(session).await;
+            self.save(session).await;
         }
-        self.fleet.servers().iter().for_each(|upstream| self.tell_level(upstream));
+        self.fleet.servers().iter().for_each(|upstream| self.set_server_log_level(upstream));
     }
 
-    /// Tells a legacy server the most talkative level that any client has set; each client hears
-    /// its own.
-    pub(crate) fn tell_level(&self, upstream: &Arc<Upstream>) {
+    /// Sets the log level of a legacy server to the most verbose one that any client has set; each
+    /// client gets its own level.
+    pub(crate) fn set_server_log_level(&self, upstream: &Arc<Upstream>) {
         let levels = self.all().into_iter().filter_map(|session| session.chosen_log_level());
-        let Some(lowest) = levels.min_by_key(|one| level(one)) else { return };
+        let Some(lowest) = levels.min_by_key(|one| log_level_rank(one)) else { return };
         let is_told =
             upstream.hello().is_some_and(|hello| hello.era == Era::Legacy && hello.capabilities.has("logging"));
         if is_told && upstream.state() == State::Ready {
@@ -288,8 +288,8 @@ impl Sessions {
 }
 
 impl ClientSession {
-    /// Takes in what the client says of its own accord.
-    pub(crate) fn notified(&self, method: &str, params: Option<&RawValue>) {
+    /// Handles a notification of the client.
+    pub(crate) fn handle_notification(&self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => {
                 let id = Fields::of_optional(params).get("requestId").and_then(Id::of);

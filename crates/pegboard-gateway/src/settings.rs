@@ -1,4 +1,4 @@
-//! What can be set of a gateway.
+//! The settings of a gateway.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,11 +11,10 @@ use pegboard_upstream::auth::Logins;
 
 use crate::limits::CallLimits;
 
-/// Makes the ranker of a dialect; the same one for the same dialect, so that its index is
-/// shared.
+/// Creates the ranker of a dialect; the same one for the same dialect, so that its index is shared.
 pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
 
-/// What a client gets to see of the tools.
+/// The view on the tools for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// A family of meta-tools.
@@ -25,7 +24,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The name that people use.
+    /// Returns the name for users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dialect(dialect) => dialect.as_str(),
@@ -33,17 +32,17 @@ impl Profile {
         }
     }
 
-    /// The dialect of clients whose list of tools may change, which are those with sessions.
+    /// Returns the dialect of clients whose list of tools may change: those with sessions.
     pub fn dialect(self) -> DialectName {
         self.shape().dialect
     }
 
-    /// The dialect of clients whose list of tools must not change with what was searched for.
+    /// Returns the dialect of clients whose list of tools must not depend on searches.
     pub fn constant_dialect(self) -> DialectName {
         self.constant_shape().dialect
     }
 
-    /// What clients see whose list of tools may change.
+    /// Returns the shape for clients whose list of tools may change.
     pub(crate) fn shape(self) -> Shape {
         match self {
             Self::Passthrough => Shape::new(DialectName::Bridge, Listing::Everything),
@@ -51,14 +50,14 @@ impl Profile {
         }
     }
 
-    /// What clients see whose list of tools must not change with what was searched for.
+    /// Returns the shape for clients whose list of tools must not depend on searches.
     pub(crate) fn constant_shape(self) -> Shape {
         let Shape { dialect, listing, .. } = self.shape();
         let dialect = if has_constant_form(dialect) { dialect } else { DialectName::Bridge };
         Shape { dialect, listing, is_constant: true }
     }
 
-    /// The one with this name.
+    /// Returns the profile with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let dialects = DialectName::ALL.iter().map(|dialect| Self::Dialect(*dialect));
         dialects.chain([Self::Passthrough]).find(|profile| profile.as_str() == name)
@@ -71,12 +70,12 @@ impl Default for Profile {
     }
 }
 
-/// Whether a dialect has a form in which its list does not depend on what happened before.
+/// Returns whether a dialect has a form in which its list does not depend on earlier calls.
 pub(crate) fn has_constant_form(dialect: DialectName) -> bool {
     matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Gateway)
 }
 
-/// What kind of list a client gets, and which meta-tools.
+/// The kind of list that a client gets, and its meta-tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub(crate) dialect: DialectName,
@@ -86,13 +85,13 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// One whose list may change.
+    /// Creates a shape whose list may change.
     pub(crate) fn new(dialect: DialectName, listing: Listing) -> Self {
         Self { dialect, listing, is_constant: false }
     }
 }
 
-/// What a client is listed.
+/// The list of tools for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Listing {
     /// What the exposure says: a few tools and a search, or everything.
@@ -103,7 +102,7 @@ pub(crate) enum Listing {
     Searchable,
 }
 
-/// The profile of clients with a certain name.
+/// The profile for clients with a certain name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientProfile {
     /// The name that the client gives itself; `*` stands for any text.
@@ -112,7 +111,7 @@ pub struct ClientProfile {
     pub profile: Profile,
 }
 
-/// Somebody who may use the gateway.
+/// A token that may use the gateway.
 #[derive(Clone, Debug)]
 pub struct Token {
     /// What logs call them.
@@ -222,20 +221,20 @@ impl Default for GatewaySettings {
 }
 
 impl GatewaySettings {
-    /// Whether both say the same. What is not shown of secrets is looked at.
+    /// Returns whether both settings are equal, including secrets.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let secrets = |settings: &Self| settings.tokens.iter().map(|token| token.secret.clone()).collect::<Vec<_>>();
         secrets(self) == secrets(other) && format!("{self:?}") == format!("{other:?}")
     }
 
-    /// What a client with this name gets.
+    /// Returns the profile for a client with this name.
     pub(crate) fn profile_of(&self, client: &str) -> Profile {
         let entry = self.clients.iter().find(|entry| is_like(&entry.client, client));
         entry.map_or(self.profile, |entry| entry.profile)
     }
 }
 
-/// Whether `name` fits a pattern in which `*` stands for any text; case makes no difference.
+/// Returns whether `name` matches a pattern in which `*` matches any text; case is ignored.
 fn is_like(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
     let mut parts = pattern.split('*');

@@ -1,4 +1,4 @@
-//! What the gateway is told to do, and changes of it while it runs.
+//! The current settings of a gateway, and changes of them while it runs.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ use crate::{
 /// How long servers may finish their calls when their configuration has changed.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
-/// The settings of one moment. A change makes another one.
+/// The settings at one moment. A change creates another one.
 pub(crate) struct Setup {
     /// Grows with every change.
     pub(crate) number: u64,
@@ -46,19 +46,19 @@ impl Deref for Setup {
 }
 
 impl Setup {
-    /// The token of a caller, if that is still one of ours.
+    /// Returns the token of a caller, if it is still configured.
     pub(crate) fn token(&self, holder: Principal) -> Option<&Token> {
         let at = self.holders.iter().position(|one| *one == holder)?;
         self.settings.tokens.get(at)
     }
 
-    /// The tokens that open the door, and whose they are.
+    /// Returns the accepted tokens and their principals.
     pub(crate) fn holders(&self) -> Vec<(Principal, String)> {
         let secrets = self.tokens.iter().map(|token| token.secret.expose().to_owned());
         self.holders.iter().copied().zip(secrets).collect()
     }
 
-    /// What a caller may ask of servers.
+    /// Returns the limits of a caller.
     pub(crate) fn limits_of(&self, caller: Caller) -> CallLimits {
         let own = match caller {
             Caller::Token(holder) => self.token(holder).and_then(|token| token.limits),
@@ -67,7 +67,7 @@ impl Setup {
         own.unwrap_or(self.limits)
     }
 
-    /// What a caller may see, unless it has no business here any more.
+    /// Returns what a caller may see, unless its token was removed.
     pub(crate) fn viewer(&self, caller: Caller) -> Option<Viewer> {
         let selection = match caller {
             Caller::Token(holder) => self.selection.narrowed_to(self.token(holder)?.selection.clone()),
@@ -77,7 +77,7 @@ impl Setup {
         Some(Viewer { caller, selection: Arc::new(selection), setup: self.number })
     }
 
-    /// What logs call the holder of a token.
+    /// Returns the name of a token for logs.
     pub(crate) fn token_name(&self, caller: Caller) -> &str {
         match caller {
             Caller::Token(holder) => self.token(holder).map_or("", |token| &token.name),
@@ -86,12 +86,12 @@ impl Setup {
     }
 }
 
-/// The current setup, and who the holders of tokens are.
+/// The current setup, and the principals of all tokens so far.
 #[derive(Debug)]
 pub(crate) struct Setups {
     current: RwLock<Arc<Setup>>,
-    /// Every secret that there ever was, so that a holder keeps its number for as long as we
-    /// run and none is given to somebody else.
+    /// Every secret that there ever was, so that a holder keeps its number for as long as we run
+    /// and none is reused for another token.
     known: Mutex<Vec<Secret>>,
     /// Why the last change was not taken over.
     refused: Mutex<Option<String>>,
@@ -100,7 +100,7 @@ pub(crate) struct Setups {
 impl Setups {
     pub(crate) fn new(settings: GatewaySettings, rankers: Rankers) -> Self {
         let mut known = Vec::new();
-        let holders = number(&settings.tokens, &mut known);
+        let holders = assign_principals(&settings.tokens, &mut known);
         let first = Setup { number: 0, settings, holders, rankers };
         Self { current: RwLock::new(Arc::new(first)), known: Mutex::new(known), refused: Mutex::default() }
     }
@@ -109,36 +109,36 @@ impl Setups {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes that other settings were not taken over, and why; `None` when they were.
-    pub(crate) fn refuse(&self, reason: Option<String>) {
+    /// Records that new settings were rejected, and why; `None` if they were applied.
+    pub(crate) fn record_rejection(&self, reason: Option<String>) {
         *lock(&self.refused) = reason;
     }
 
-    /// Why the last settings were not taken over, if they were not.
-    pub(crate) fn refused(&self) -> Option<String> {
+    /// Returns the reason why the last settings were rejected, if they were.
+    pub(crate) fn rejection(&self) -> Option<String> {
         lock(&self.refused).clone()
     }
 
-    /// What a caller may see now, unless it has no business here any more.
+    /// Returns what a caller may see now, unless its token was removed.
     pub(crate) fn viewer(&self, caller: Caller) -> Option<Viewer> {
         self.current().viewer(caller)
     }
 
-    /// Goes over to other settings; whether they are any different.
+    /// Switches to other settings; `false` if they are equal.
     pub(crate) fn replace(&self, settings: GatewaySettings, rankers: Option<Rankers>) -> bool {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if rankers.is_none() && current.settings.is_same(&settings) {
             return false;
         }
-        let holders = number(&settings.tokens, &mut lock(&self.known));
+        let holders = assign_principals(&settings.tokens, &mut lock(&self.known));
         let rankers = rankers.unwrap_or_else(|| Arc::clone(&current.rankers));
         *current = Arc::new(Setup { number: current.number + 1, settings, holders, rankers });
         true
     }
 }
 
-/// The numbers of the tokens' holders.
-fn number(tokens: &[Token], known: &mut Vec<Secret>) -> Vec<Principal> {
+/// Returns the principals of the tokens.
+fn assign_principals(tokens: &[Token], known: &mut Vec<Secret>) -> Vec<Principal> {
     let number = |token: &Token| {
         let at = known.iter().position(|secret| *secret == token.secret).unwrap_or_else(|| {
             known.push(token.secret.clone());
@@ -149,13 +149,13 @@ fn number(tokens: &[Token], known: &mut Vec<Secret>) -> Vec<Principal> {
     tokens.iter().map(number).collect()
 }
 
-/// The secrets of the tokens that a gateway starts with, and who it takes their holders for.
+/// Returns the tokens that a gateway starts with and their principals.
 pub fn holders(tokens: &[Token]) -> Vec<(Principal, String)> {
     let secrets = tokens.iter().map(|token| token.secret.expose().to_owned());
-    number(tokens, &mut Vec::new()).into_iter().zip(secrets).collect()
+    assign_principals(tokens, &mut Vec::new()).into_iter().zip(secrets).collect()
 }
 
-/// What a change of the configuration did.
+/// The effect of a change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
@@ -166,7 +166,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether everything is as it was.
+    /// Returns whether nothing has changed.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty() && !self.has_settings
     }
@@ -190,7 +190,7 @@ mod tests {
         let mut check = |secrets: &[&str], expected: &[usize]| {
             let tokens: Vec<Token> = secrets.iter().map(|secret| token(secret)).collect();
             let expected: Vec<Principal> = expected.iter().copied().map(Principal).collect();
-            assert_eq!(number(&tokens, &mut known), expected, "{secrets:?}");
+            assert_eq!(assign_principals(&tokens, &mut known), expected, "{secrets:?}");
         };
         check(&["a", "b"], &[0, 1]);
         check(&["b"], &[1]);

@@ -1,4 +1,4 @@
-//! Amounts that are counted per caller, such as open event streams or bytes of subscriptions.
+//! Shares per caller, such as open event streams or bytes of subscriptions.
 
 use std::{
     collections::HashMap,
@@ -10,8 +10,7 @@ use pegboard_http::PeerAddress;
 
 use crate::{caller::Caller, lock};
 
-/// Whose share something counts against: the holder of a token, else the address that a request
-/// comes from.
+/// The owner of a share: a token, or the address of a request without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Party {
     Caller(Caller),
@@ -19,7 +18,7 @@ pub(crate) enum Party {
 }
 
 impl Party {
-    /// The party of a caller at an address. Pipes have no address.
+    /// Returns the party of a caller at an address. Pipes have no address.
     pub(crate) fn of(caller: Caller, address: Option<PeerAddress>) -> Self {
         match (caller, address) {
             (Caller::Anybody, Some(address)) => Self::Address(address),
@@ -27,7 +26,7 @@ impl Party {
         }
     }
 
-    /// A number that two parties hardly ever share.
+    /// Returns a number that two parties hardly ever share.
     pub(crate) fn key(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -35,14 +34,14 @@ impl Party {
     }
 }
 
-/// What each party has taken of something.
+/// The amounts that each party has claimed of something.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     taken: Mutex<HashMap<Party, usize>>,
 }
 
 impl Shares {
-    /// Takes `amount` for a party that may have `most` altogether; `None` if that is too much.
+    /// Claims `amount` for a party that may have `most` altogether; `None` if that is too much.
     pub(crate) fn take(self: &Arc<Self>, party: Party, amount: usize, most: usize) -> Option<Claim> {
         let mut taken = lock(&self.taken);
         let before = taken.get(&party).copied().unwrap_or(0);
@@ -52,7 +51,7 @@ impl Shares {
     }
 }
 
-/// An amount that was taken; dropping it gives it back.
+/// A claimed amount; dropping it releases the amount.
 #[derive(Debug)]
 pub(crate) struct Claim {
     shares: Arc<Shares>,
@@ -65,13 +64,13 @@ impl Claim {
         self.amount
     }
 
-    /// Gives back what is over `amount`.
+    /// Releases the claim above `amount`.
     pub(crate) fn shrink_to(&mut self, amount: usize) {
-        let surplus = self.amount.saturating_sub(amount);
-        self.amount -= surplus;
+        let remove_surplus = self.amount.saturating_sub(amount);
+        self.amount -= remove_surplus;
         let mut taken = lock(&self.shares.taken);
         if let Some(amount) = taken.get_mut(&self.party) {
-            *amount -= surplus;
+            *amount -= remove_surplus;
             if *amount == 0 {
                 taken.remove(&self.party);
             }

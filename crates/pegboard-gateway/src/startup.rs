@@ -1,4 +1,4 @@
-//! How long clients wait for servers that are starting.
+//! How long clients wait for starting servers.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use tokio::sync::watch;
 
 use crate::setup::Setup;
 
-/// How long a greeting waits for servers, so that it can say what there is.
+/// How long a greeting waits for servers, so that it can describe their tools.
 const GREETING_WAIT: Duration = Duration::from_secs(2);
 
-/// Whether the servers have had their time to start. Later on nobody waits for one.
+/// Whether the startup is over. Afterwards no request waits for a server.
 #[derive(Debug)]
 pub(crate) struct Startup {
     is_over: watch::Sender<bool>,
@@ -22,14 +22,14 @@ impl Default for Startup {
 }
 
 impl Startup {
-    /// Waits until every server works or has failed for the first time, at most as long as the
-    /// settings say.
-    pub(crate) async fn ready(&self, setup: &Setup) {
+    /// Waits until every server is ready or has failed for the first time, at most for the
+    /// configured time.
+    pub(crate) async fn wait_until_ready(&self, setup: &Setup) {
         self.wait(setup.startup_wait).await;
     }
 
-    /// [`ready`](Self::ready) for a greeting, which must not take long.
-    pub(crate) async fn almost_ready(&self, setup: &Setup) {
+    /// Waits like [`wait_until_ready`](Self::wait_until_ready), for the shorter time of a greeting.
+    pub(crate) async fn wait_until_ready_for_greeting(&self, setup: &Setup) {
         self.wait(setup.startup_wait.min(GREETING_WAIT)).await;
     }
 
@@ -43,18 +43,18 @@ impl Startup {
         *self.is_over.borrow()
     }
 
-    /// From now on nobody waits.
+    /// Ends the startup.
     pub(crate) fn end(&self) {
         self.is_over.send_replace(true);
     }
 }
 
-/// What the end of the gateway means for requests that are still answered.
+/// The signals of a shutdown to running requests.
 #[derive(Debug)]
 pub(crate) struct Shutdown {
-    /// Whether streams without end are to end.
+    /// Whether streams must end.
     pub(crate) stopping: watch::Sender<bool>,
-    /// Whether calls that are still running are to end.
+    /// Whether running calls must end.
     pub(crate) cutting: watch::Sender<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! The steps of a call, each on its own. `pipeline.rs` has their order.
+//! The steps of a call. `pipeline.rs` defines their order.
 
 pub(crate) mod arguments;
 pub(crate) mod measure;

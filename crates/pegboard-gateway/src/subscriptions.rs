@@ -1,4 +1,4 @@
-//! What clients want to hear about, and what servers say of their own accord.
+//! Subscriptions of clients, and notifications of servers.
 
 mod listeners;
 mod watches;
@@ -27,7 +27,7 @@ use crate::{
     startup::Shutdown,
 };
 
-/// Resources that clients follow, and clients that listen for changes.
+/// Subscriptions to resources, and clients that listen for changes.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     fleet: Arc<Fleet>,
@@ -51,32 +51,33 @@ impl Subscriptions {
         Self { fleet, setups, catalog, shutdown, watches, listeners, bytes: Arc::default() }
     }
 
-    /// Lets `uris` follow a resource; whether it is new.
+    /// Adds a resource to `uris`; `false` if it was already there.
     ///
     /// # Errors
     /// When there are too many, or they are too long altogether.
-    pub(crate) fn admit(&self, uris: &mut Uris, uri: &str, party: Party) -> Result<bool, RpcError> {
+    pub(crate) fn add_uri(&self, uris: &mut Uris, uri: &str, party: Party) -> Result<bool, RpcError> {
         uris.add(uri, &self.bytes, party)
     }
 
-    /// Follows a resource for one client, which sees what `selection` allows.
-    pub(crate) async fn follow(&self, selection: &Selection, uri: &str) {
+    /// Subscribes one client to a resource, as far as `selection` allows.
+    pub(crate) async fn subscribe(&self, selection: &Selection, uri: &str) {
         let key = self.catalog.directory().entries(selection).resource(uri);
         if let Some(key) = key {
             self.watches.add(&self.fleet, key).await;
         }
     }
 
-    /// Follows a resource no longer for one client, which sees what `selection` allows.
-    pub(crate) async fn unfollow(&self, selection: &Selection, uri: &str) {
+    /// Ends the subscription of one client to a resource, as far as `selection` allows.
+    pub(crate) async fn unsubscribe(&self, selection: &Selection, uri: &str) {
         let key = self.catalog.directory().entries(selection).resource(uri);
         if let Some(key) = key {
             self.watches.remove(&self.fleet, &key).await;
         }
     }
 
-    /// [`unfollow`](Self::unfollow) of several, without waiting. Must be called inside a runtime.
-    pub(crate) fn unfollow_all(self: &Arc<Self>, viewer: &Viewer, uris: impl IntoIterator<Item = String>) {
+    /// Ends several subscriptions like [`unsubscribe`](Self::unsubscribe), without waiting. Must be
+    /// called inside a runtime.
+    pub(crate) fn unsubscribe_all(self: &Arc<Self>, viewer: &Viewer, uris: impl IntoIterator<Item = String>) {
         let uris: Vec<String> = uris.into_iter().collect();
         if uris.is_empty() {
             return;
@@ -85,37 +86,37 @@ impl Subscriptions {
         let viewer = viewer.clone();
         runtime.spawn(async move {
             for uri in uris {
-                this.unfollow(&viewer.selection, &uri).await;
+                this.unsubscribe(&viewer.selection, &uri).await;
             }
         });
     }
 
-    /// Makes resources that are followed known to servers that were connected anew, and calls
-    /// `connected` with these. Waits for none of them.
+    /// Renews the subscriptions at servers that were reconnected, and calls `connected` with these,
+    /// without waiting.
     pub(crate) fn renew(&self, connected: impl Fn(&Arc<Upstream>)) {
         for upstream in self.fleet.servers().iter() {
             let hello: Option<Arc<Hello>> = upstream.hello();
-            if let Some(hello) = hello.filter(|hello| self.watches.is_unknown_to(upstream, hello)) {
+            if let Some(hello) = hello.filter(|hello| self.watches.is_new_connection(upstream, hello)) {
                 connected(upstream);
-                self.watches.make_known(upstream, &hello);
+                self.watches.resubscribe(upstream, &hello);
             }
         }
     }
 
-    /// Tells those who listen that a list has changed, if it has for them.
-    pub(crate) fn changed(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
-        self.listeners.changed(method, has_changed_for);
+    /// Notifies the listeners for whom a list has changed.
+    pub(crate) fn announce_list_change(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
+        self.listeners.announce_list_change(method, has_changed_for);
     }
 
-    /// Tells those who listen that a resource has changed.
-    pub(crate) fn updated(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
-        self.listeners.updated(is_it, params);
+    /// Notifies the listeners that a resource has changed.
+    pub(crate) fn announce_resource_update(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
+        self.listeners.announce_resource_update(is_it, params);
     }
 
-    /// Lets those who listen go on under the settings of now.
+    /// Applies the current settings to the listeners.
     pub(crate) fn renew_listeners(&self) {
-        let may_follow = |viewer: &Viewer, uri: &str| self.catalog.may_follow(viewer, uri);
-        self.listeners.renew(|viewer| self.setups.viewer(viewer.caller), may_follow);
+        let may_subscribe = |viewer: &Viewer, uri: &str| self.catalog.may_subscribe(viewer, uri);
+        self.listeners.renew(|viewer| self.setups.viewer(viewer.caller), may_subscribe);
     }
 
     /// Serves a client that listens, until it leaves or the gateway stops.
@@ -125,10 +126,10 @@ impl Subscriptions {
         let methods = FLAGS.iter().filter(|(flag, _)| wanted.flags.contains(flag)).map(|(_, method)| *method).collect();
         let mut uris: BTreeSet<String> = wanted.uris.iter().flatten().cloned().collect();
         // What the caller may not see is not there to be listened to.
-        uris.retain(|uri| self.catalog.may_follow(&exchange.viewer, uri));
+        uris.retain(|uri| self.catalog.may_subscribe(&exchange.viewer, uri));
         let mut followed = Uris::default();
         for uri in &uris {
-            self.admit(&mut followed, uri, exchange.party())?;
+            self.add_uri(&mut followed, uri, exchange.party())?;
         }
         if wanted.uris.is_some() {
             agreed.set("resourceSubscriptions", raw(&uris));
@@ -136,16 +137,20 @@ impl Subscriptions {
         let request: Raw = id.to_raw();
         let viewer = exchange.viewer.clone();
         let listener = Listener { id: request, outlet: exchange.outlet.clone(), methods, uris: followed, viewer };
-        listener.tell("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
+        listener.notify("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
         let number = self.listeners.add(listener);
         // The settings may have changed since it was asked who this is.
         if self.setups.current().number != exchange.viewer.setup {
             self.renew_listeners();
         }
-        let _leaving =
-            Leaving { subscriptions: Arc::clone(self), number, viewer: exchange.viewer.clone(), uris: uris.clone() };
+        let _leaving = ListenerGuard {
+            subscriptions: Arc::clone(self),
+            number,
+            viewer: exchange.viewer.clone(),
+            uris: uris.clone(),
+        };
         for uri in &uris {
-            self.follow(&exchange.viewer.selection, uri).await;
+            self.subscribe(&exchange.viewer.selection, uri).await;
         }
         let mut stopping = self.shutdown.stopping.subscribe();
         tokio::select! {
@@ -156,18 +161,18 @@ impl Subscriptions {
     }
 }
 
-/// Takes a listener out when its request ends, in whatever way.
-struct Leaving {
+/// Removes a listener when its request ends in any way.
+struct ListenerGuard {
     subscriptions: Arc<Subscriptions>,
     number: u64,
     viewer: Viewer,
     uris: BTreeSet<String>,
 }
 
-impl Drop for Leaving {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         self.subscriptions.listeners.remove(self.number);
-        self.subscriptions.unfollow_all(&self.viewer, std::mem::take(&mut self.uris));
+        self.subscriptions.unsubscribe_all(&self.viewer, std::mem::take(&mut self.uris));
     }
 }
 

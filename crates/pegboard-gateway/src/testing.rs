@@ -1,4 +1,4 @@
-//! Parts to test others with.
+//! Parts for unit tests.
 
 /// The server of the integration tests.
 #[allow(dead_code, reason = "integration tests need more of it")]
@@ -19,10 +19,10 @@ use crate::{
     exchange::Exchange,
     forward::calls::Forwarder,
     greetings::Greetings,
-    limits::Limits,
+    limits::AdmissionControl,
     lock,
     metrics::Metrics,
-    sessions::{Beginning, ClientSession, Sessions},
+    sessions::{ClientSession, SessionStart, Sessions},
     settings::{GatewaySettings, Profile, Rankers},
     setup::Setups,
     shares::Party,
@@ -34,7 +34,7 @@ use crate::{
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until a condition holds.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let polled = async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -43,24 +43,24 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(PATIENCE, polled).await.is_ok(), "{what}: not in time");
 }
 
-/// What every part is made from: servers that run, what they offer, and settings.
+/// The parts for unit tests: running servers, their directory, and settings.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct TestParts {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) setups: Arc<Setups>,
     pub(crate) catalog: Arc<CatalogView>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) limits: Arc<AdmissionControl>,
     pub(crate) startup: Arc<Startup>,
     pub(crate) shutdown: Arc<Shutdown>,
 }
 
-impl Ground {
-    /// The ground of these servers, once they are there.
+impl TestParts {
+    /// Starts these servers, and waits until they are listed.
     pub(crate) async fn new(servers: Vec<ServerConfig>, settings: GatewaySettings) -> Self {
         let (fleet, _notices) = Fleet::start(servers, Vec::new());
         fleet.listed(PATIENCE).await;
-        let ground = Self {
+        let parts = Self {
             fleet: Arc::new(fleet),
             setups: setups(settings),
             catalog: Arc::default(),
@@ -69,13 +69,13 @@ impl Ground {
             startup: Arc::default(),
             shutdown: Arc::default(),
         };
-        ground.startup.end();
-        ground.take_in();
-        ground
+        parts.startup.end();
+        parts.refresh_directory();
+        parts
     }
 
-    /// Takes in what the servers offer now; what is different.
-    pub(crate) fn take_in(&self) -> crate::catalog::directory::Difference {
+    /// Rebuilds the directory; returns the difference.
+    pub(crate) fn refresh_directory(&self) -> crate::catalog::directory::Difference {
         let before = self.catalog.directory();
         let directory = Directory::new(&self.fleet, &self.setups.current(), &before);
         let difference = directory.difference(&before);
@@ -108,17 +108,17 @@ impl Ground {
         ))
     }
 
-    /// What a caller may see.
+    /// Returns what a caller may see.
     pub(crate) fn viewer(&self, caller: Caller) -> Viewer {
         self.setups.viewer(caller).expect("a caller")
     }
 }
 
-/// A ranker that finds nothing.
+/// A ranker without hits.
 #[derive(Debug)]
-pub(crate) struct Nothing;
+pub(crate) struct EmptyRanker;
 
-impl Ranker for Nothing {
+impl Ranker for EmptyRanker {
     fn name(&self) -> &'static str {
         "nothing"
     }
@@ -128,24 +128,24 @@ impl Ranker for Nothing {
     }
 }
 
-/// Settings in use, with a ranker that finds nothing.
+/// Returns settings with a ranker without hits.
 pub(crate) fn setups(settings: GatewaySettings) -> Arc<Setups> {
-    let rankers: Rankers = Arc::new(|_| Arc::new(Nothing));
+    let rankers: Rankers = Arc::new(|_| Arc::new(EmptyRanker));
     Arc::new(Setups::new(settings, rankers))
 }
 
-/// A session of a caller, of this number, that lasts or not.
+/// Returns a session of a caller, with this number, that lasts or not.
 pub(crate) fn session(caller: Caller, party: Party, owner: u64, is_lasting: bool) -> Arc<ClientSession> {
     let (profile, capabilities, client) = (Profile::Passthrough, raw(&json!({})), "test".to_owned());
     let viewer = Viewer { caller, selection: Arc::default(), setup: 0 };
     let setups = setups(GatewaySettings::default());
     let view = CatalogView::default().view(&setups.current(), &viewer, profile.shape());
     let tools = lock(&view.tools).fork();
-    let beginning = Beginning { viewer, party, profile, capabilities, tools, is_lasting, client };
+    let beginning = SessionStart { viewer, party, profile, capabilities, tools, is_lasting, client };
     Arc::new(ClientSession::new(owner, beginning))
 }
 
-/// A request of a caller, in a session of this number that lasts or not.
+/// Returns a request of a caller, in a session with this number that lasts or not.
 pub(crate) fn exchange(caller: Caller, in_session: Option<(u64, bool)>) -> Exchange {
     let session = in_session.map(|(owner, is_lasting)| session(caller, Party::Caller(caller), owner, is_lasting));
     Exchange {

@@ -1,6 +1,6 @@
-//! Texts of clients, fit to be repeated.
+//! Texts of clients in messages.
 
-/// Something that a client sent, fit to be sent back.
+/// Returns a text of a client, shortened for a message.
 pub(crate) fn shorten(text: &str) -> String {
     pegboard_core::text::brief(text, 200)
 }

@@ -1,7 +1,7 @@
-//! The span of each request, so that it can be followed from its client to a server.
+//! The span of each request, for tracing it from its client to a server.
 //!
-//! Spans have the highest level: whatever is logged within one carries its fields, however
-//! little is logged. Where neither a log nor a collector wants them, they are not made.
+//! Spans have the highest level, so that every log line carries their fields at any log level. They
+//! are not created if neither a log nor a collector uses them.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::http::HeaderMap;
-use pegboard_discovery::{Answer, Reply};
+use pegboard_discovery::{CallAnswer, Reply};
 use pegboard_mcp::{
     era::{Era, meta},
     json::Fields,
@@ -24,16 +24,16 @@ use crate::{
     text::shorten,
 };
 
-/// What a message says of itself beside its parameters.
+/// The `_meta` object of a message, and its trace context.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Opening {
+pub(crate) struct RequestMeta {
     pub(crate) own: Fields,
     pub(crate) trace: TraceContext,
 }
 
-impl Opening {
-    /// Reads `_meta`; what it does not say of the trace, headers may say. A message on its own
-    /// is nearer than the request that carries it.
+impl RequestMeta {
+    /// Reads `_meta`, and the trace context from the headers if `_meta` has none. A message takes
+    /// precedence over the request that carries it.
     pub(crate) fn of(params: &Fields, headers: Option<&HeaderMap>) -> Self {
         let own = params.object("_meta").unwrap_or_default();
         let header = |key: &str| headers?.get(key)?.to_str().ok().map(str::to_owned);
@@ -41,25 +41,25 @@ impl Opening {
         Self { own, trace }
     }
 
-    /// Whether it says that it is modern.
+    /// Returns whether the message declares a modern version.
     pub(crate) fn is_modern(&self) -> bool {
         self.own.has(meta::PROTOCOL_VERSION)
     }
 
-    /// What a modern client calls itself.
+    /// Returns the name of a modern client.
     fn client(&self) -> Option<String> {
         let info = self.own.object(meta::CLIENT_INFO)?;
         info.text("name").map(|name| shorten(&name))
     }
 }
 
-/// Numbers requests.
+/// The counter of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Requests(AtomicU64);
 
 impl Requests {
-    /// The span of something that a client sent, with a number of its own.
-    pub(crate) fn span(&self, message: Option<(Sent<'_>, Era)>, opening: &Opening) -> Span {
+    /// Returns the span of a message of a client, with a number of its own.
+    pub(crate) fn span(&self, message: Option<(MessageLabel<'_>, Era)>, opening: &RequestMeta) -> Span {
         let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let ((id, method), era) = message.map_or(((None, None), None), |(sent, era)| (sent, Some(era)));
         let era = era.map(|era| match era {
@@ -70,7 +70,7 @@ impl Requests {
         let span = tracing::error_span!(
             "request",
             request = number,
-            method = method.map(known),
+            method = method.map(known_method),
             tool = Empty,
             session = Empty,
             era,
@@ -92,11 +92,11 @@ impl Requests {
     }
 }
 
-/// What a client sent: the identity of a request, and the method of anything but an answer.
-pub(crate) type Sent<'a> = (Option<&'a Id>, Option<&'a str>);
+/// The id of a request, and the method of a request or notification.
+pub(crate) type MessageLabel<'a> = (Option<&'a Id>, Option<&'a str>);
 
-/// Notes in the span of a request whose conversation it belongs to.
-pub(crate) fn belongs_to(session: &ClientSession) {
+/// Records the session of a request in its span.
+pub(crate) fn record_session(session: &ClientSession) {
     let span = Span::current();
     span.record("session", session.owner);
     if !session.client.is_empty() {
@@ -104,8 +104,8 @@ pub(crate) fn belongs_to(session: &ClientSession) {
     }
 }
 
-/// Notes in its span how a request was answered.
-pub(crate) fn answered(outcome: &Outcome, began: Instant) {
+/// Records the outcome of a request in its span.
+pub(crate) fn record_outcome(outcome: &Outcome, began: Instant) {
     let span = Span::current();
     if span.is_disabled() {
         return;
@@ -113,7 +113,7 @@ pub(crate) fn answered(outcome: &Outcome, began: Instant) {
     match outcome {
         Ok(_) => {
             span.record("outcome", "ok");
-            tracing::debug!(ms = millis(began), "request answered");
+            tracing::debug!(ms = elapsed_millis(began), "request answered");
         }
         Err(failure) => {
             let code = match failure {
@@ -122,23 +122,28 @@ pub(crate) fn answered(outcome: &Outcome, began: Instant) {
             };
             span.record("outcome", "request rejected");
             span.record("code", code);
-            tracing::debug!(ms = millis(began), code, error = shorten(&failure.to_string()), "request rejected");
+            tracing::debug!(
+                ms = elapsed_millis(began),
+                code,
+                error = shorten(&failure.to_string()),
+                "request rejected"
+            );
         }
     }
 }
 
-/// Notes in its span how large the answer to a request is.
-pub(crate) fn sized(bytes: usize) {
+/// Records the size of the answer to a request in its span.
+pub(crate) fn record_size(bytes: usize) {
     Span::current().record("bytes", bytes);
 }
 
-/// The span of a search.
+/// Returns the span of a search.
 pub(crate) fn search_span(tool: &str) -> Span {
     tracing::error_span!("search", tool, tools = Empty, hits = Empty, outcome = Empty, bytes = Empty)
 }
 
-/// Notes in its span what a search found.
-pub(crate) fn searched(span: &Span, answer: &Answer) {
+/// Records the result of a search in its span.
+pub(crate) fn record_search(span: &Span, answer: &CallAnswer) {
     if span.is_disabled() {
         return;
     }
@@ -156,22 +161,22 @@ pub(crate) fn searched(span: &Span, answer: &Answer) {
     tracing::record_all!(span, outcome, hits, tools, bytes);
 }
 
-/// The span of a call of a server's tool; `sent` is the size of its arguments in bytes.
+/// Returns the span of a call of a server's tool; `sent` is the size of its arguments in bytes.
 pub(crate) fn call_span(server: &str, tool: &str, sent: usize) -> Span {
     tracing::error_span!("call", server, tool, sent, outcome = Empty, bytes = Empty)
 }
 
-pub(crate) fn millis(began: Instant) -> u64 {
+pub(crate) fn elapsed_millis(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An identity as it is written, without end.
+/// Returns an id as it is written, of bounded length.
 fn shown_id(id: &Id) -> String {
     shorten(id.to_raw().get().trim_matches('"'))
 }
 
-/// A method that MCP has, or one word for all others: names of spans must not be without number.
-fn known(method: &str) -> &'static str {
+/// Returns a method of MCP, or `other`: the number of span names must be bounded.
+fn known_method(method: &str) -> &'static str {
     const METHODS: [&str; 21] = [
         "initialize",
         "ping",
@@ -211,7 +216,7 @@ mod tests {
         headers.insert("traceparent", OTHER.parse().expect("a header"));
         let check = |params: &str, expected: &str| {
             let fields: Fields = serde_json::from_str(params).expect("an object");
-            let opening = Opening::of(&fields, Some(&headers));
+            let opening = RequestMeta::of(&fields, Some(&headers));
             assert_eq!(opening.trace.trace_id(), expected.get(3..35), "{params}");
         };
         check("{}", OTHER);
@@ -223,7 +228,7 @@ mod tests {
     #[test]
     fn methods_are_known_or_one() {
         for (method, expected) in [("tools/call", "tools/call"), ("tools/\nrun", "other"), ("", "other")] {
-            assert_eq!(known(method), expected);
+            assert_eq!(known_method(method), expected);
         }
     }
 }

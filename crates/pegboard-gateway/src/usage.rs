@@ -1,18 +1,18 @@
-//! Learning from what is called after a search.
+//! Learning from calls that follow a search.
 //!
-//! Every caller has habits of its own: the holder of a token, the program that started this one,
-//! and, where no token is asked for, all who come in together. What a caller sees is made for it
-//! alone, with a ranker that knows its habits and nobody else's.
+//! Usage is learned for each caller separately: for a token, for the program that started this one,
+//! and, without tokens, for all clients together. The view of a caller is built with a ranker that
+//! knows only the usage of this caller.
 
 use std::sync::Arc;
 
 use pegboard_core::Ranker;
-use pegboard_discovery::{DialectName, Holder, usage::Step};
+use pegboard_discovery::{DialectName, Holder, usage::UsageStep};
 
 use crate::{caller::Caller, setup::Setup};
 
 impl Setup {
-    /// Whose habits a caller has; nobody's if its token is gone.
+    /// Returns the holder of a caller's usage; `None` if its token was removed.
     fn holder(&self, caller: Caller) -> Option<Holder<'_>> {
         match caller {
             Caller::Pipe => Some(Holder::Local),
@@ -23,7 +23,7 @@ impl Setup {
         }
     }
 
-    /// The ranker of a dialect, with the habits of a caller if they are learned.
+    /// Returns the ranker of a dialect, with the usage of a caller if learning is enabled.
     pub(crate) fn ranker_for(&self, dialect: DialectName, caller: Caller) -> Arc<dyn Ranker> {
         let ranker = (self.rankers)(dialect);
         match (&self.learner, self.holder(caller)) {
@@ -32,8 +32,8 @@ impl Setup {
         }
     }
 
-    /// Learns from a call that a search has led to and that has done its work.
-    pub(crate) fn learn(&self, caller: Caller, step: &Step) {
+    /// Learns from a successful call that a search led to.
+    pub(crate) fn learn(&self, caller: Caller, step: &UsageStep) {
         if let (Some(learner), Some(holder)) = (&self.learner, self.holder(caller)) {
             learner.learn(holder, step);
         }

@@ -1,14 +1,14 @@
-//! The addresses that requests come from, and the proxies whose word on them is taken.
+//! Client addresses, and the proxies that are trusted to report them.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use axum::http::HeaderMap;
 
-/// The list of addresses that a request has passed, the client's first.
+/// The header with the addresses that a request has passed, the client's first.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The address that shares and delays are counted by; an extension of every request that came
-/// over TCP.
+/// The address by which shares and delays are counted; an extension of every request that came over
+/// TCP.
 ///
 /// An IPv4 address counts by itself, an IPv6 address by its /64 network: one host usually has
 /// all addresses of such a network and could use another one for every connection.
@@ -37,7 +37,7 @@ pub struct Network {
     prefix: u8,
 }
 
-/// A text that does not name a range of addresses.
+/// A text that is not a range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an IP address or a range such as `10.0.0.0/8`")]
 pub struct InvalidNetwork;
@@ -71,14 +71,14 @@ impl Network {
 pub struct TrustedProxies(pub Vec<Network>);
 
 impl TrustedProxies {
-    /// Whether a connection from `address` comes from one of them.
+    /// Returns whether `address` is that of a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// The address of the client behind a connection from `peer`: the last one that a trusted
-    /// proxy names and that is not a trusted proxy itself. Anything further to the left is the
-    /// client's own claim.
+    /// Returns the address of the client behind a connection from `peer`: the last one that a
+    /// trusted proxy reports and that is not itself a trusted proxy. Anything further to the left
+    /// is an unverified claim of the client.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer;
         if !self.contains(client) {
@@ -96,7 +96,7 @@ impl TrustedProxies {
     }
 }
 
-/// An address with or without a port.
+/// Parses an address with or without a port.
 fn address_of(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
@@ -107,7 +107,7 @@ fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The first bits of an address, at the left end of a number.
+/// Returns the first bits of an address, aligned to the left.
 fn prefix_of(address: IpAddr, prefix: u8) -> u128 {
     let all = match address {
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,

@@ -1,8 +1,8 @@
-//! Shares of the connections, so that one caller cannot lock out the others.
+//! Shares of connections, so that one caller cannot lock out the others.
 //!
 //! A connection takes a place when it is accepted and gives it back when it closes; nothing ever
-//! waits for a place. Where a share is full, an idle connection is closed for the new one, those
-//! that have not authenticated first; where none is idle, the new one is refused.
+//! waits for a place. If a share is full, an idle connection is closed for the new one,
+//! unauthenticated ones first; if none is idle, the new one is rejected.
 
 use std::{
     cmp::Reverse,
@@ -13,12 +13,12 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{PeerAddress, Principal, Refusal};
+use crate::{PeerAddress, Principal, Rejection};
 
-/// How many connections and requests there may be at a time.
+/// Limits on simultaneous connections and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// All connections together, reserved ones aside.
+    /// Maximum number of connections, not counting the reserved ones.
     pub total: usize,
     /// Further connections that only serve [priority paths](crate::Settings::priority_paths), for
     /// when all others are taken.
@@ -50,9 +50,9 @@ impl ConnectionLimits {
 /// operator of a gateway reaches it when its callers use all of theirs.
 const PRIORITY_REQUESTS: usize = 8;
 
-/// Whose share a request in progress counts against.
+/// The token or address whose share a request in progress counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Holder {
+pub(crate) enum ShareOwner {
     Token(Principal),
     Address(PeerAddress),
     /// Requests of a token to priority paths.
@@ -74,14 +74,14 @@ struct State {
     /// The open ones by where they come from.
     groups: HashMap<Group, Members>,
     /// How many requests of each holder are in progress.
-    in_progress: HashMap<Holder, usize>,
+    in_progress: HashMap<ShareOwner, usize>,
     /// How many of the open ones are reserved.
     n_reserved: usize,
     /// Numbers connections, and the moments at which they became idle.
     next: u64,
 }
 
-/// Connections that are counted together.
+/// The key by which connections are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Group {
     /// Nothing for a trusted proxy, whose connections are those of many callers.
@@ -96,7 +96,8 @@ struct Members {
     idle: BTreeMap<IdleOrder, u64>,
 }
 
-/// Those that have authenticated come last, then those that became idle last.
+/// The order in which idle connections are closed: unauthenticated before authenticated, longest
+/// idle first.
 type IdleOrder = (bool, u64);
 
 #[derive(Debug)]
@@ -127,7 +128,7 @@ impl State {
         self.open.len() - self.n_reserved
     }
 
-    /// How many connections of a group count against the share of its address.
+    /// Returns how many connections of a group count against the share of its address.
     fn count(&self, group: Group) -> usize {
         group.address.and_then(|_| self.groups.get(&group)).map_or(0, |members| members.count)
     }
@@ -155,7 +156,7 @@ impl State {
         Some(connection)
     }
 
-    /// Notes that a request begins on a connection.
+    /// Records that a request begins on a connection.
     fn begin(&mut self, number: u64, is_known: bool) {
         let Some(connection) = self.open.get_mut(&number) else { return };
         if connection.requests == 0
@@ -167,7 +168,7 @@ impl State {
         connection.is_known |= is_known;
     }
 
-    /// Notes that a request has ended.
+    /// Records that a request has ended.
     fn end(&mut self, number: u64) {
         let now = self.tick();
         let Some(connection) = self.open.get_mut(&number) else { return };
@@ -180,7 +181,7 @@ impl State {
         }
     }
 
-    /// Whether a reserved place is free, or can be made free by closing an idle connection. One
+    /// Returns whether a reserved place is free or can be freed by closing an idle connection. One
     /// address has at most half of them.
     fn has_reserve(&mut self, limits: &ConnectionLimits, address: Option<PeerAddress>) -> bool {
         let group = Group { address, is_reserved: true };
@@ -190,7 +191,7 @@ impl State {
         self.n_reserved < limits.reserved || self.close_idle(true)
     }
 
-    /// Closes the first idle connection of a group. Whether there was one.
+    /// Closes the first idle connection of a group; `false` if there is none.
     fn close_idle_of(&mut self, group: Group) -> bool {
         let first = self.groups.get(&group).and_then(|members| members.idle.values().next());
         let Some(connection) = first.copied().and_then(|number| self.remove(number)) else { return false };
@@ -198,9 +199,9 @@ impl State {
         true
     }
 
-    /// Closes one idle connection, reserved or not: one that has not authenticated before one
-    /// that has, of the address with the most connections, the one that has been idle longest.
-    /// Whether there was one.
+    /// Closes one idle connection, reserved or not: unauthenticated before authenticated ones, then
+    /// from the address with the most connections, the one that has been idle longest. `false` if
+    /// there is none.
     fn close_idle(&mut self, is_reserved: bool) -> bool {
         let groups = self.groups.iter().filter(|(group, _)| group.is_reserved == is_reserved);
         let idle = groups.filter_map(|(group, members)| Some((*group, *members.idle.keys().next()?)));
@@ -229,18 +230,18 @@ impl Connections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a connection from an address; from a trusted proxy, without one.
+    /// Admits a connection from an address; a trusted proxy has no address here.
     ///
     /// # Errors
     /// When a share is full and none of its connections is idle.
-    pub(crate) fn admit(self: &Arc<Self>, address: Option<PeerAddress>) -> Result<Ticket, Refusal> {
+    pub(crate) fn admit(self: &Arc<Self>, address: Option<PeerAddress>) -> Result<Ticket, Rejection> {
         let mut state = self.state();
         let group = Group { address, is_reserved: false };
         let has_share = address.is_none() || state.count(group) < self.limits.per_address || state.close_idle_of(group);
         let has_room = has_share && (state.n_unreserved() < self.limits.total || state.close_idle(false));
-        // A caller that is refused everything else may still ask for health and status.
+        // A caller that is rejected everywhere else may still ask for health and status.
         if !has_room && !state.has_reserve(&self.limits, address) {
-            return Err(if has_share { Refusal::Connections } else { Refusal::AddressShare });
+            return Err(if has_share { Rejection::Connections } else { Rejection::AddressShare });
         }
         let (number, closing) = (state.tick(), Arc::new(Notify::new()));
         let connection = Connection {
@@ -266,23 +267,24 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Whether the connection may serve any path: it is not reserved, or need not be any longer.
+    /// Checks whether the connection may serve any path: it is not reserved, or no longer needs to
+    /// be.
     ///
     /// # Errors
     /// When it is reserved and all others are taken.
-    pub(crate) fn claim_any_path(&self) -> Result<(), Refusal> {
+    pub(crate) fn claim_any_path(&self) -> Result<(), Rejection> {
         let mut state = self.connections.state();
         let limits = &self.connections.limits;
-        let Some(Connection { group, .. }) = state.open.get(&self.number) else { return Err(Refusal::Connections) };
+        let Some(Connection { group, .. }) = state.open.get(&self.number) else { return Err(Rejection::Connections) };
         if !group.is_reserved {
             return Ok(());
         }
         let unreserved = Group { is_reserved: false, ..*group };
         if unreserved.address.is_some() && state.count(unreserved) >= limits.per_address {
-            return Err(Refusal::AddressShare);
+            return Err(Rejection::AddressShare);
         }
         if state.n_unreserved() >= limits.total {
-            return Err(Refusal::Connections);
+            return Err(Rejection::Connections);
         }
         if let Some(connection) = state.remove(self.number) {
             state.insert(self.number, Connection { group: unreserved, ..connection });
@@ -290,24 +292,24 @@ impl Ticket {
         Ok(())
     }
 
-    /// Begins a request that counts against the share of `holder`. One without a holder counts
-    /// against none, and leaves the connection unauthenticated.
+    /// Begins a request that counts against the share of `holder`. A request without a holder
+    /// counts against no share and leaves the connection unauthenticated.
     ///
     /// # Errors
     /// When the share of the holder is full.
-    pub(crate) fn begin(self: &Arc<Self>, holder: Option<Holder>) -> Result<InProgress, Refusal> {
+    pub(crate) fn begin(self: &Arc<Self>, holder: Option<ShareOwner>) -> Result<InProgress, Rejection> {
         let limits = &self.connections.limits;
         let mut state = self.connections.state();
         if let Some(holder) = holder {
-            let (most, refusal) = match holder {
-                Holder::Token(_) => (limits.per_token, Refusal::TokenShare),
-                Holder::Address(_) => (limits.per_address, Refusal::AddressShare),
-                Holder::TokenPriority(_) => (PRIORITY_REQUESTS, Refusal::TokenShare),
-                Holder::AddressPriority(_) => (PRIORITY_REQUESTS, Refusal::AddressShare),
+            let (most, rejection) = match holder {
+                ShareOwner::Token(_) => (limits.per_token, Rejection::TokenShare),
+                ShareOwner::Address(_) => (limits.per_address, Rejection::AddressShare),
+                ShareOwner::TokenPriority(_) => (PRIORITY_REQUESTS, Rejection::TokenShare),
+                ShareOwner::AddressPriority(_) => (PRIORITY_REQUESTS, Rejection::AddressShare),
             };
             let running = state.in_progress.entry(holder).or_default();
             if *running >= most {
-                return Err(refusal);
+                return Err(rejection);
             }
             *running += 1;
         }
@@ -317,7 +319,7 @@ impl Ticket {
 
     /// Waits until the connection must close: it was closed for another one, or has not
     /// authenticated in time.
-    pub(crate) async fn must_close(&self) -> &'static str {
+    pub(crate) async fn wait_until_must_close(&self) -> &'static str {
         let timeout = self.connections.limits.header_timeout;
         let timed_out = async {
             loop {
@@ -352,7 +354,7 @@ impl Drop for Ticket {
 #[derive(Debug)]
 pub(crate) struct InProgress {
     ticket: Arc<Ticket>,
-    holder: Option<Holder>,
+    holder: Option<ShareOwner>,
 }
 
 impl Drop for InProgress {

@@ -1,4 +1,4 @@
-//! Wrong tokens: the more of them come from an address, the longer each answer takes.
+//! Delays for wrong tokens, which grow with the number of wrong tokens from an address.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::PeerAddress;
 
-/// Wrong tokens in a row that are answered at once: a person may have copied the wrong one.
+/// Number of wrong tokens in a row that are answered without a delay: a person may have copied the
+/// wrong one.
 const AT_ONCE: u32 = 3;
 
 /// The first delay; each further wrong token doubles it.
@@ -19,14 +20,14 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// The longest delay.
 const MAX_DELAY: Duration = Duration::from_secs(2);
 
-/// An address is forgotten after so long without a wrong token.
+/// How long an address is remembered after its last wrong token.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Addresses that are remembered; the one whose last wrong token is oldest gives way.
+/// Maximum number of remembered addresses; the one with the oldest wrong token is evicted.
 const MAX_ADDRESSES: usize = 4096;
 
-/// Wrong tokens by address. Valid tokens are never delayed, so nothing is asked of this before
-/// a token has proved wrong.
+/// Wrong tokens by address. Valid tokens are never delayed: this is consulted only after a token
+/// has proved wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     by_address: Mutex<HashMap<PeerAddress, Record>>,
@@ -39,8 +40,8 @@ struct Record {
 }
 
 impl Failures {
-    /// Notes a wrong token; how long its answer is to wait.
-    pub(crate) fn note(&self, address: PeerAddress, now: Instant) -> Duration {
+    /// Records a wrong token and returns the delay of its response.
+    pub(crate) fn record(&self, address: PeerAddress, now: Instant) -> Duration {
         let mut records = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if records.len() >= MAX_ADDRESSES && !records.contains_key(&address) {
             let oldest = records.iter().min_by_key(|(_, record)| record.last).map(|(address, _)| *address);
@@ -76,7 +77,7 @@ mod tests {
     fn delays_grow_and_are_forgotten() {
         let failures = Failures::default();
         let start = Instant::now();
-        let at = |number: u32, seconds: u64| failures.note(address(number), start + Duration::from_secs(seconds));
+        let at = |number: u32, seconds: u64| failures.record(address(number), start + Duration::from_secs(seconds));
         let delays: Vec<u128> = (0..10).map(|_| at(1, 0).as_millis()).collect();
         assert_eq!(delays, [0, 0, 0, 100, 200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(at(2, 0), Duration::ZERO, "another address has not failed yet");
@@ -89,7 +90,7 @@ mod tests {
         let failures = Failures::default();
         let start = Instant::now();
         for number in 0..2 * u32::try_from(MAX_ADDRESSES).expect("a number") {
-            failures.note(address(number), start + Duration::from_micros(number.into()));
+            failures.record(address(number), start + Duration::from_micros(number.into()));
         }
         assert_eq!(failures.by_address.lock().expect("no panic").len(), MAX_ADDRESSES);
     }

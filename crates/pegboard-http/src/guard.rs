@@ -1,4 +1,4 @@
-//! Who may come in.
+//! Authentication, and the checks of `Host` and `Origin`.
 
 use std::fmt;
 
@@ -9,31 +9,30 @@ use axum::{
 
 use crate::TrustedProxies;
 
-/// Whose token a request carried, in the numbers of whoever configured the [`Guard`]; an
-/// extension of every request that was let in by one.
+/// The identity of the token that a request carried, numbered by the code that configured the
+/// [`Guard`]; an extension of every authenticated request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Principal(pub usize);
 
-/// Decides about requests by their headers.
+/// Admits or rejects requests by their headers.
 #[derive(Clone, Default)]
 pub struct Guard {
-    /// Names under which we may be addressed; empty: those of the loopback, or any on a
-    /// public address.
+    /// Allowed values of `Host`. If empty: the loopback names, or any name on a public address.
     pub allowed_hosts: Vec<String>,
-    /// Web origins that may talk to us, beside those of the loopback.
+    /// Allowed web origins, in addition to those of the loopback.
     pub allowed_origins: Vec<String>,
-    /// Secrets that open the door, and for whom; empty: it is open.
+    /// Accepted tokens and their principals. If empty, no token is required.
     pub tokens: Vec<(Principal, String)>,
-    /// Paths that need no token. A token that is sent all the same must be valid.
+    /// Paths that need no token. A token that is sent anyway must be valid.
     pub open_paths: Vec<String>,
-    /// Proxies whose word on the client's address is taken.
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: TrustedProxies,
-    /// Whether the listener is reachable from elsewhere.
+    /// Whether the listener is reachable from other machines.
     pub is_public: bool,
 }
 
 impl fmt::Debug for Guard {
-    /// Whatever holds a guard may end up in a log: the tokens are counted.
+    /// Prints the number of tokens instead of the tokens, because a guard may end up in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { allowed_hosts, allowed_origins, tokens, open_paths, trusted_proxies, is_public } = self;
         f.debug_struct("Guard")
@@ -47,34 +46,34 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Seconds after which a caller may try again when a limit was reached.
+/// The value of `Retry-After`, in seconds, when a limit was reached.
 pub(crate) const RETRY_AFTER: &str = "1";
 
-/// Why a request is rejected.
+/// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It does not say to whom it is addressed, or says so twice.
+pub enum Rejection {
+    /// The request has no `Host` header, or several.
     NotOneHost,
-    /// It is addressed to another host.
+    /// The `Host` header names another host.
     Host,
-    /// It comes from a web page that has no business here.
+    /// The request comes from a web page whose origin is not allowed.
     Origin,
-    /// It has several `Authorization` headers.
+    /// The request has several `Authorization` headers.
     SeveralTokens,
-    /// It carries no token.
+    /// The request carries no token.
     NoToken,
-    /// Its token is not a configured one.
+    /// The token is not configured.
     WrongToken,
-    /// Its token has as many requests in progress as it may have.
+    /// The token has reached its limit of requests in progress.
     TokenShare,
-    /// Its address has as many connections or requests in progress as it may have.
+    /// The address has reached its limit of connections or of requests in progress.
     AddressShare,
     /// All connections are in use.
     Connections,
 }
 
-impl Refusal {
-    /// Why, in words.
+impl Rejection {
+    /// Returns the message for the client.
     pub fn message(self) -> &'static str {
         match self {
             Self::NotOneHost => "exactly one `Host` header is required",
@@ -89,7 +88,7 @@ impl Refusal {
         }
     }
 
-    /// What the client gets to read: an error of JSON-RPC.
+    /// Returns the rejection as a JSON-RPC error, the body for the client.
     pub fn json_rpc(self) -> String {
         let code = if self.is_about_token() { -32001 } else { -32000 };
         format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{}"}}}}"#, self.message())
@@ -99,7 +98,7 @@ impl Refusal {
         matches!(self, Self::NoToken | Self::WrongToken)
     }
 
-    /// Whether a later try can succeed, because a limit was reached.
+    /// Returns whether a retry can succeed, because a limit was reached.
     pub(crate) fn is_temporary(self) -> bool {
         matches!(self, Self::TokenShare | Self::AddressShare | Self::Connections)
     }
@@ -113,7 +112,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal with a body that says it the way the door does, in JSON.
+    /// Returns the HTTP response, with a JSON body in the format of the endpoint.
     pub(crate) fn response(self, body: String) -> Response<Body> {
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status();
@@ -134,53 +133,53 @@ impl Refusal {
 }
 
 impl Guard {
-    /// Lets a request in, or says why not.
+    /// Checks a request and returns the principal of its token.
     ///
     /// # Errors
-    /// When the request is not for us or its sender may not come in.
-    pub fn check<B>(&self, request: &Request<B>) -> Result<Option<Principal>, Refusal> {
+    /// When the request must be rejected.
+    pub fn check<B>(&self, request: &Request<B>) -> Result<Option<Principal>, Rejection> {
         self.check_address(request)?;
         let mut given = request.headers().get_all(header::AUTHORIZATION).iter();
         let (given, other) = (given.next().map(text), given.next());
         if other.is_some() {
-            return Err(Refusal::SeveralTokens);
+            return Err(Rejection::SeveralTokens);
         }
         let is_open = self.is_open_path(request.uri().path());
         if self.tokens.is_empty() || (is_open && given.is_none()) {
             return Ok(None);
         }
-        let given = given.and_then(bearer).ok_or(Refusal::NoToken)?;
+        let given = given.and_then(bearer).ok_or(Rejection::NoToken)?;
         let matching = self.tokens.iter().find(|(_, token)| is_same(token.as_bytes(), given.as_bytes()));
-        matching.map(|(principal, _)| Some(*principal)).ok_or(Refusal::WrongToken)
+        matching.map(|(principal, _)| Some(*principal)).ok_or(Rejection::WrongToken)
     }
 
-    /// Whether a path needs no token.
+    /// Returns whether a path needs no token.
     pub(crate) fn is_open_path(&self, path: &str) -> bool {
         self.open_paths.iter().any(|open| open == path)
     }
 
-    /// Whether a request is for us, and not from a page that has no business here; all that a
-    /// browser's question whether it may ask can be checked for, as that carries no token yet.
-    pub(crate) fn check_address<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+    /// Checks `Host` and `Origin`. This is all that can be checked for a CORS preflight, which
+    /// carries no token.
+    pub(crate) fn check_address<B>(&self, request: &Request<B>) -> Result<(), Rejection> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         match (hosts.next().map(text), hosts.next()) {
             (Some(host), None) if self.is_host_allowed(host) => {}
-            (Some(_), None) => return Err(Refusal::Host),
+            (Some(_), None) => return Err(Rejection::Host),
             (None, _) if request.version() < Version::HTTP_11 && self.is_any_host_allowed() => {}
-            _ => return Err(Refusal::NotOneHost),
+            _ => return Err(Rejection::NotOneHost),
         }
         let mut origins = request.headers().get_all(header::ORIGIN).iter();
-        if origins.all(|origin| self.is_origin_allowed(text(origin))) { Ok(()) } else { Err(Refusal::Origin) }
+        if origins.all(|origin| self.is_origin_allowed(text(origin))) { Ok(()) } else { Err(Rejection::Origin) }
     }
 
-    /// The web origin of a request that may come in.
+    /// Returns the web origin of a request if it is allowed.
     pub(crate) fn origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a header::HeaderValue> {
         headers.get(header::ORIGIN).filter(|origin| origin.to_str().is_ok_and(|text| self.is_origin_allowed(text)))
     }
 
-    /// Whether a request of HTTP/1.0, which need not say to whom it is addressed, may come in
-    /// so. `Host` is looked at because of browsers, and none speaks that version: whoever does
-    /// could as well say what we want to read. Where names are configured it has to say one.
+    /// Returns whether an HTTP/1.0 request without a `Host` header is accepted. The check of `Host`
+    /// protects against browsers, which do not use HTTP/1.0. Where host names are configured, the
+    /// header is required.
     fn is_any_host_allowed(&self) -> bool {
         self.allowed_hosts.is_empty() || self.allowed_hosts.iter().any(|allowed| allowed == "*")
     }
@@ -202,17 +201,17 @@ impl Guard {
     }
 }
 
-/// A header as text; what is no text is nothing that we would allow.
+/// Returns a header as text; a header that is not text becomes a value that no rule allows.
 fn text(value: &header::HeaderValue) -> &str {
     value.to_str().unwrap_or("\u{0}")
 }
 
-/// Whether `allowed`, given without a port, means `host`.
+/// Returns whether `allowed`, given without a port, names `host`.
 fn is_name(allowed: &str, host: &str) -> bool {
     name_of(allowed) == allowed && allowed.eq_ignore_ascii_case(name_of(host))
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
@@ -229,7 +228,7 @@ fn bearer(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Compares in a time that does not tell how much of a guess was right.
+/// Compares two tokens in constant time.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let different = a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b));
     a.len() == b.len() && different == 0
@@ -239,7 +238,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn check(guard: &Guard, headers: &[(&'static str, &str)], expected: Result<Option<usize>, Refusal>) {
+    fn check(guard: &Guard, headers: &[(&'static str, &str)], expected: Result<Option<usize>, Rejection>) {
         check_version(guard, Version::HTTP_11, headers, expected);
     }
 
@@ -248,7 +247,7 @@ mod tests {
         guard: &Guard,
         version: Version,
         headers: &[(&'static str, &str)],
-        expected: Result<Option<usize>, Refusal>,
+        expected: Result<Option<usize>, Rejection>,
     ) {
         let request = headers
             .iter()
@@ -264,17 +263,17 @@ mod tests {
         check(&guard, &[("host", "localhost:8080")], Ok(None));
         check(&guard, &[("host", "127.0.0.1")], Ok(None));
         check(&guard, &[("host", "[::1]:99")], Ok(None));
-        check(&guard, &[("host", "evil.example.com")], Err(Refusal::Host));
-        check(&guard, &[("host", "localhost.evil.com:80")], Err(Refusal::Host));
+        check(&guard, &[("host", "evil.example.com")], Err(Rejection::Host));
+        check(&guard, &[("host", "localhost.evil.com:80")], Err(Rejection::Host));
         check(&guard, &[("host", "localhost"), ("origin", "http://localhost:5173")], Ok(None));
-        check(&guard, &[("host", "localhost"), ("origin", "http://evil.example.com")], Err(Refusal::Origin));
-        check(&guard, &[("host", "localhost"), ("origin", "null")], Err(Refusal::Origin));
+        check(&guard, &[("host", "localhost"), ("origin", "http://evil.example.com")], Err(Rejection::Origin));
+        check(&guard, &[("host", "localhost"), ("origin", "null")], Err(Rejection::Origin));
         let named = Guard { allowed_hosts: vec!["tools.example.com".into()], ..Guard::default() };
         check(&named, &[("host", "tools.example.com:443")], Ok(None));
-        check(&named, &[("host", "localhost")], Err(Refusal::Host));
-        check(&guard, &[("host", "")], Err(Refusal::Host));
+        check(&named, &[("host", "localhost")], Err(Rejection::Host));
+        check(&guard, &[("host", "")], Err(Rejection::Host));
         let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil.example.com")];
-        check(&guard, &two, Err(Refusal::Origin));
+        check(&guard, &two, Err(Rejection::Origin));
     }
 
     #[test]
@@ -284,18 +283,18 @@ mod tests {
         let public = Guard { is_public: true, ..Guard::default() };
         let twice = [("host", "localhost"), ("host", "localhost")];
         for guard in [&guard, &public, &named("localhost"), &named("*")] {
-            check(guard, &[], Err(Refusal::NotOneHost));
+            check(guard, &[], Err(Rejection::NotOneHost));
             for version in [Version::HTTP_10, Version::HTTP_11] {
-                check_version(guard, version, &twice, Err(Refusal::NotOneHost));
+                check_version(guard, version, &twice, Err(Rejection::NotOneHost));
                 let other = [("host", "localhost"), ("host", "evil.example.com")];
-                check_version(guard, version, &other, Err(Refusal::NotOneHost));
+                check_version(guard, version, &other, Err(Rejection::NotOneHost));
             }
         }
         for guard in [&guard, &public, &named("*")] {
             check_version(guard, Version::HTTP_10, &[], Ok(None));
         }
-        check_version(&named("localhost"), Version::HTTP_10, &[], Err(Refusal::NotOneHost));
-        check_version(&guard, Version::HTTP_10, &[("host", "evil.example.com")], Err(Refusal::Host));
+        check_version(&named("localhost"), Version::HTTP_10, &[], Err(Rejection::NotOneHost));
+        check_version(&guard, Version::HTTP_10, &[("host", "evil.example.com")], Err(Rejection::Host));
     }
 
     #[test]
@@ -310,15 +309,15 @@ mod tests {
 
     #[test]
     fn refusals() {
-        let body = Refusal::Host.json_rpc();
+        let body = Rejection::Host.json_rpc();
         assert_eq!(body, r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"this `Host` is not allowed"}}"#);
-        let body = Refusal::WrongToken.json_rpc();
+        let body = Rejection::WrongToken.json_rpc();
         let text = r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"this bearer token is not valid"}}"#;
         assert_eq!(body, text);
-        let response = Refusal::NoToken.response(body);
+        let response = Rejection::NoToken.response(body);
         assert_eq!((response.status(), response.headers().len()), (StatusCode::UNAUTHORIZED, 2));
-        assert_eq!(Refusal::NotOneHost.response(String::new()).status(), StatusCode::BAD_REQUEST);
-        let response = Refusal::Origin.response(String::new());
+        assert_eq!(Rejection::NotOneHost.response(String::new()).status(), StatusCode::BAD_REQUEST);
+        let response = Rejection::Origin.response(String::new());
         assert_eq!((response.status(), response.headers().len()), (StatusCode::FORBIDDEN, 1));
     }
 
@@ -327,13 +326,13 @@ mod tests {
         let guard =
             Guard { tokens: vec![(Principal(5), "alpha".into()), (Principal(7), "beta".into())], ..Guard::default() };
         let host = ("host", "localhost");
-        check(&guard, &[host], Err(Refusal::NoToken));
-        check(&guard, &[host, ("authorization", "Bearer alph")], Err(Refusal::WrongToken));
-        check(&guard, &[host, ("authorization", "Basic alpha")], Err(Refusal::NoToken));
+        check(&guard, &[host], Err(Rejection::NoToken));
+        check(&guard, &[host, ("authorization", "Bearer alph")], Err(Rejection::WrongToken));
+        check(&guard, &[host, ("authorization", "Basic alpha")], Err(Rejection::NoToken));
         check(&guard, &[host, ("authorization", "bearer beta")], Ok(Some(7)));
         let twice = [host, ("authorization", "Bearer alpha"), ("authorization", "Bearer alpha")];
-        check(&guard, &twice, Err(Refusal::SeveralTokens));
-        check(&Guard::default(), &twice, Err(Refusal::SeveralTokens));
+        check(&guard, &twice, Err(Rejection::SeveralTokens));
+        check(&Guard::default(), &twice, Err(Rejection::SeveralTokens));
     }
 
     #[test]
@@ -343,14 +342,14 @@ mod tests {
         let host = ("host", "localhost");
         check(&guard, &[host], Ok(None));
         check(&guard, &[host, ("authorization", "Bearer alpha")], Ok(Some(5)));
-        check(&guard, &[host, ("authorization", "Bearer beta")], Err(Refusal::WrongToken));
-        check(&guard, &[host, ("authorization", "Basic alpha")], Err(Refusal::NoToken));
+        check(&guard, &[host, ("authorization", "Bearer beta")], Err(Rejection::WrongToken));
+        check(&guard, &[host, ("authorization", "Basic alpha")], Err(Rejection::NoToken));
     }
 
     #[test]
     fn limits_are_temporary() {
-        for refusal in [Refusal::TokenShare, Refusal::AddressShare, Refusal::Connections] {
-            let response = refusal.response(String::new());
+        for rejection in [Rejection::TokenShare, Rejection::AddressShare, Rejection::Connections] {
+            let response = rejection.response(String::new());
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(
                 (&response.headers()["retry-after"], &response.headers()["connection"]),
@@ -365,7 +364,7 @@ mod tests {
         // Differences that cancel each other out, in one letter, at the end, and none but more behind.
         for wrong in ["lapha", "xlpha", "alphx", "alphaa", ""] {
             let given = format!("Bearer {wrong}");
-            check(&guard, &[("host", "localhost"), ("authorization", &given)], Err(Refusal::WrongToken));
+            check(&guard, &[("host", "localhost"), ("authorization", &given)], Err(Rejection::WrongToken));
         }
         check(&guard, &[("host", "localhost"), ("authorization", "Bearer   alpha ")], Ok(Some(0)));
     }
@@ -379,9 +378,9 @@ mod tests {
         };
         let ask = |path: &str, host: &str| guard.check(&Request::get(path).header("host", host).body(()).expect("one"));
         assert_eq!(ask("/health", "localhost"), Ok(None));
-        assert_eq!(ask("/health", "evil.example.com"), Err(Refusal::Host));
-        assert_eq!(ask("/mcp", "localhost"), Err(Refusal::NoToken));
-        assert_eq!(ask("/health/more", "localhost"), Err(Refusal::NoToken));
+        assert_eq!(ask("/health", "evil.example.com"), Err(Rejection::Host));
+        assert_eq!(ask("/mcp", "localhost"), Err(Rejection::NoToken));
+        assert_eq!(ask("/health/more", "localhost"), Err(Rejection::NoToken));
     }
 
     #[test]
@@ -389,12 +388,12 @@ mod tests {
         let named = |name: &str| Guard { allowed_hosts: vec![name.to_owned()], ..Guard::default() };
         check(&named("*"), &[("host", "anything:1")], Ok(None));
         check(&named("Tools.example.com:8080"), &[("host", "tools.example.com:8080")], Ok(None));
-        check(&named("tools.example.com:8080"), &[("host", "tools.example.com")], Err(Refusal::Host));
-        check(&named("tools.example.com:8080"), &[("host", "tools.example.com:80")], Err(Refusal::Host));
+        check(&named("tools.example.com:8080"), &[("host", "tools.example.com")], Err(Rejection::Host));
+        check(&named("tools.example.com:8080"), &[("host", "tools.example.com:80")], Err(Rejection::Host));
         check(&named("tools.example.com"), &[("host", "TOOLS.example.com:80")], Ok(None));
-        check(&named("tools.example.com"), &[("host", "other.example.com:80")], Err(Refusal::Host));
+        check(&named("tools.example.com"), &[("host", "other.example.com:80")], Err(Rejection::Host));
         check(&Guard { is_public: true, ..Guard::default() }, &[("host", "anything")], Ok(None));
-        check(&Guard { is_public: true, ..named("a") }, &[("host", "anything")], Err(Refusal::Host));
+        check(&Guard { is_public: true, ..named("a") }, &[("host", "anything")], Err(Rejection::Host));
     }
 
     #[test]
@@ -418,9 +417,9 @@ mod tests {
         let named = |name: &str| Guard { allowed_origins: vec![name.to_owned()], ..Guard::default() };
         check(&named("https://app.example.com"), &[host, ("origin", "HTTPS://app.example.com")], Ok(None));
         check(&named("https://app.example.com"), &[host, ("origin", "https://localhost:1")], Ok(None));
-        check(&named("https://app.example.com"), &[host, ("origin", "https://b.example.com")], Err(Refusal::Origin));
+        check(&named("https://app.example.com"), &[host, ("origin", "https://b.example.com")], Err(Rejection::Origin));
         check(&named("*"), &[host, ("origin", "https://b.example.com")], Ok(None));
-        check(&Guard::default(), &[host, ("origin", "ftp://localhost")], Err(Refusal::Origin));
+        check(&Guard::default(), &[host, ("origin", "ftp://localhost")], Err(Rejection::Origin));
     }
 
     #[test]
@@ -444,6 +443,6 @@ mod tests {
         let value = header::HeaderValue::from_bytes(b"local\xffhost").expect("a header");
         assert_eq!(text(&value), "\u{0}");
         let request = Request::get("/mcp").header("host", value).body(()).expect("a request");
-        assert_eq!(Guard::default().check(&request), Err(Refusal::Host));
+        assert_eq!(Guard::default().check(&request), Err(Rejection::Host));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that are in progress until their responses are sent, and their work is done.
+//! Requests in progress, which end when their responses are sent and their work is done.
 
 use std::{
     pin::Pin,
@@ -11,8 +11,8 @@ use http_body::{Frame, SizeHint};
 
 use crate::connections::InProgress;
 
-/// The place of a request among those in progress; an extension of every request. Work that goes
-/// on when its client has gone keeps a copy, so that it counts for as long.
+/// The slot of a request in progress; an extension of every request. Work that continues after its
+/// client has gone keeps a copy, so that the request still counts.
 #[derive(Clone, Debug)]
 pub struct RequestSlot(#[allow(dead_code, reason = "kept until the last copy is dropped")] Arc<InProgress>);
 
@@ -22,19 +22,19 @@ impl RequestSlot {
     }
 }
 
-/// A body whose request counts as in progress until the body was sent or given up.
-pub(crate) struct HeldBody {
+/// A body whose request counts as in progress until the body is sent or dropped.
+pub(crate) struct TrackedBody {
     body: Body,
     _request: RequestSlot,
 }
 
-impl HeldBody {
+impl TrackedBody {
     pub(crate) fn new(body: Body, request: RequestSlot) -> Self {
         Self { body, _request: request }
     }
 }
 
-impl http_body::Body for HeldBody {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

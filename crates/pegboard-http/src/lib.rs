@@ -1,5 +1,5 @@
-//! The HTTP listener that all doors share: it decides who may come in, how much they may
-//! send, and how everything ends.
+//! The HTTP listener that every endpoint shares: it authenticates requests, limits connections and
+//! sizes, and shuts down gracefully.
 //!
 //! Loopback is the default, and a public address requires authentication. Requests whose
 //! `Host` or `Origin` is not allowed are rejected before anything else reads them: a web page
@@ -19,13 +19,13 @@ mod write_timeout;
 
 pub use address::{InvalidNetwork, Network, PeerAddress, TrustedProxies};
 pub use connections::ConnectionLimits;
-pub use guard::{Guard, Principal, Refusal};
+pub use guard::{Guard, Principal, Rejection};
 pub use in_progress::RequestSlot;
-pub use listener::{Doorkeeper, ListenError, Listener, Settings};
+pub use listener::{GuardHandle, ListenError, Listener, Settings};
 pub use log_budget::LogBudget;
 pub use platform::LocalListener;
 
-/// That a request came from whoever runs us, through a socket that is theirs alone; an extension
-/// of every request that did.
+/// Marks a request that came through the local control socket, which only the user who runs the
+/// program can open; an extension of every such request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner;

@@ -1,4 +1,4 @@
-//! The listener itself.
+//! The HTTP listener.
 
 mod overload;
 
@@ -21,57 +21,56 @@ use tokio::{
     sync::watch,
 };
 
-use self::overload::TurnedAway;
+use self::overload::OverloadResponder;
 use crate::{
     ConnectionLimits, PeerAddress,
     connections::Connections,
     failures::Failures,
-    guard::{Guard, Refusal},
+    guard::{Guard, Rejection},
     log_budget::LogBudget,
     platform,
-    service::{Door, Visitor},
-    write_timeout::Unstalled,
+    service::{ConnectionService, ListenerService},
+    write_timeout::WriteTimeout,
 };
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 4096;
 
-/// Rejected requests that are logged in ten seconds.
+/// Maximum number of rejected requests that are logged in ten seconds.
 const REJECTIONS_LOGGED: u32 = 20;
 
-/// How long answers may take to be sent once what was still running has been cut.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long responses may take to be sent after running requests have been interrupted.
+const FINAL_RESPONSE_GRACE: Duration = Duration::from_secs(1);
 
-/// What can be set of a listener.
+/// The settings of a listener.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Who may come in.
+    /// The checks that every request must pass.
     pub guard: Guard,
-    /// Whether a public address is fine without tokens.
+    /// Whether a public address is allowed without tokens.
     pub allow_public: bool,
-    /// How many connections there may be, and how they are shared.
+    /// Limits on the number of connections, and their shares.
     pub connections: ConnectionLimits,
-    /// Paths that reserved connections serve; one that ends in `/` stands for everything below.
+    /// Paths that reserved connections serve. A path that ends in `/` includes everything below it.
     pub priority_paths: Vec<String>,
-    /// Bytes of all headers of a request.
+    /// Maximum size of all headers of a request, in bytes.
     pub max_header_bytes: usize,
-    /// How long a client that has authenticated may take to send the headers of its next
-    /// request.
+    /// How long an authenticated client may take to send the headers of its next request.
     pub header_timeout: Duration,
-    /// How long a client may take nothing of what is sent to it before it is cut off. Streams
-    /// on which there is nothing to send may be open for ever.
+    /// How long a client may accept no bytes before its connection is closed. Streams on which
+    /// there is nothing to send may stay open.
     pub write_timeout: Duration,
-    /// How long requests may take to finish when the listener is stopped.
+    /// How long requests may take to finish when the listener stops.
     pub shutdown_deadline: Duration,
-    /// The body, in JSON, with which a request is turned away; an error of JSON-RPC unless
-    /// the door speaks another language.
-    pub refuse: fn(Refusal) -> String,
+    /// Returns the JSON body of a rejection; a JSON-RPC error unless the endpoint uses another
+    /// format.
+    pub refuse: fn(Rejection) -> String,
 }
 
 impl Settings {
-    /// The defaults for an address.
+    /// The default settings for an address.
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
@@ -83,22 +82,22 @@ impl Settings {
             header_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             shutdown_deadline: Duration::from_secs(5),
-            refuse: Refusal::json_rpc,
+            refuse: Rejection::json_rpc,
         }
     }
 }
 
-/// Why a listener cannot be opened.
+/// The reason why a listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Everybody could come in.
+    /// The address is public and no token is required.
     #[error("`{address}` can be reached from other machines, and no token is required")]
     Public {
         /// The address.
         address: SocketAddr,
     },
-    /// The system refuses.
+    /// The system does not allow the address.
     #[error("cannot listen on `{address}`")]
     Bind {
         /// The address.
@@ -109,7 +108,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// What the user can do about it.
+    /// Returns what the user can do about the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Public { .. } => "configure `pegboard.tokens`, or pass `--allow-public`",
@@ -130,28 +129,28 @@ pub struct Listener {
     guard: Arc<RwLock<Arc<Guard>>>,
 }
 
-/// Changes who may come in while a listener is served.
+/// A handle that replaces the guard of a listener while it is served.
 #[derive(Clone, Debug)]
-pub struct Doorkeeper {
+pub struct GuardHandle {
     guard: Arc<RwLock<Arc<Guard>>>,
     address: SocketAddr,
     allow_public: bool,
 }
 
-impl Doorkeeper {
-    /// Whether a guard that asks for tokens, or does not, can be used here.
+impl GuardHandle {
+    /// Checks whether a guard with or without tokens can be used at this address.
     ///
     /// # Errors
-    /// When that would let everybody in at an address that others can reach.
+    /// When a public address would need no token.
     pub fn check(&self, has_tokens: bool) -> Result<(), ListenError> {
         let is_open = !is_loopback(self.address.ip()) && !has_tokens && !self.allow_public;
         if is_open { Err(ListenError::Public { address: self.address }) } else { Ok(()) }
     }
 
-    /// Uses another guard for every request from now on, also on connections that are open.
+    /// Uses another guard for every request from now on, including those on open connections.
     ///
     /// # Errors
-    /// When that would let everybody in at an address that others can reach.
+    /// When a public address would need no token.
     pub fn replace(&self, mut guard: Guard) -> Result<(), ListenError> {
         self.check(!guard.tokens.is_empty())?;
         guard.is_public = !is_loopback(self.address.ip());
@@ -178,24 +177,24 @@ impl Listener {
         Ok(Self { socket, address, settings, guard })
     }
 
-    /// Who can change the guard later on.
-    pub fn doorkeeper(&self) -> Doorkeeper {
-        Doorkeeper { guard: Arc::clone(&self.guard), address: self.address, allow_public: self.settings.allow_public }
+    /// Returns the handle that replaces the guard later.
+    pub fn guard_handle(&self) -> GuardHandle {
+        GuardHandle { guard: Arc::clone(&self.guard), address: self.address, allow_public: self.settings.allow_public }
     }
 
-    /// Where it listens, with the port that the system chose for 0.
+    /// The address that the listener is bound to, with the port that the system chose for 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves `router` until `stop` ends, then lets requests finish within the deadline. When
-    /// it has passed and requests are still running, calls `cut`, which must make them end with
-    /// an answer of their own.
+    /// Serves `router` until `stop` ends, then lets requests finish within the deadline. If
+    /// requests are still running after the deadline, calls `cut`, which must make them end with a
+    /// response of their own.
     pub async fn serve(self, router: Router, stop: impl Future<Output = ()>, cut: impl FnOnce()) {
         let graceful = GracefulShutdown::new();
         let connections = Connections::new(self.settings.connections);
-        let turned_away = TurnedAway::new(self.settings.refuse);
-        let door = Arc::new(self.door(router));
+        let overload = OverloadResponder::new(self.settings.refuse);
+        let shared = Arc::new(self.service(router));
         let (closing, closed) = watch::channel(false);
         tokio::pin!(stop);
         loop {
@@ -212,16 +211,16 @@ impl Listener {
                     continue;
                 }
             };
-            let is_proxy = door.guard().trusted_proxies.contains(peer);
+            let is_proxy = shared.guard().trusted_proxies.contains(peer);
             let ticket = match connections.admit((!is_proxy).then(|| PeerAddress::from(peer))) {
                 Ok(ticket) => Arc::new(ticket),
-                Err(refusal) => {
-                    turned_away.refuse(stream, peer.into(), refusal);
+                Err(rejection) => {
+                    overload.reject(stream, peer.into(), rejection);
                     continue;
                 }
             };
-            let visitor = Visitor { door: Arc::clone(&door), ticket: Arc::clone(&ticket), peer };
-            let connection = graceful.watch(self.connection(stream, visitor));
+            let service = ConnectionService { shared: Arc::clone(&shared), ticket: Arc::clone(&ticket), peer };
+            let connection = graceful.watch(self.serve_connection(stream, service));
             let mut closed = closed.clone();
             tokio::spawn(async move {
                 tokio::select! {
@@ -230,7 +229,7 @@ impl Listener {
                             tracing::debug!(%error, "connection failed");
                         }
                     }
-                    reason = ticket.must_close() => tracing::debug!(%peer, reason, "connection closed"),
+                    reason = ticket.wait_until_must_close() => tracing::debug!(%peer, reason, "connection closed"),
                     _ = closed.wait_for(|closed| *closed) => {}
                 }
             });
@@ -243,13 +242,13 @@ impl Listener {
         if tokio::time::timeout(deadline, &mut finished).await.is_err() {
             tracing::warn!(?deadline, "requests interrupted by shutdown");
             cut();
-            let _ = tokio::time::timeout(LAST_ANSWERS, finished).await;
+            let _ = tokio::time::timeout(FINAL_RESPONSE_GRACE, finished).await;
         }
         closing.send_replace(true);
     }
 
-    fn door(&self, router: Router) -> Door {
-        Door {
+    fn service(&self, router: Router) -> ListenerService {
+        ListenerService {
             guard: Arc::clone(&self.guard),
             refuse: self.settings.refuse,
             priority_paths: self.settings.priority_paths.clone(),
@@ -259,21 +258,21 @@ impl Listener {
         }
     }
 
-    fn connection(
+    fn serve_connection(
         &self,
         stream: TcpStream,
-        visitor: Visitor,
+        service: ConnectionService,
     ) -> http1::Connection<
-        TokioIo<Unstalled<TcpStream>>,
+        TokioIo<WriteTimeout<TcpStream>>,
         impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
     > {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
-        let stream = Unstalled::new(stream, self.settings.write_timeout);
+        let stream = WriteTimeout::new(stream, self.settings.write_timeout);
         let service = service_fn(move |request: Request<Incoming>| {
-            let visitor = visitor.clone();
-            async move { Ok::<_, Infallible>(visitor.answer(request.map(Body::new)).await) }
+            let service = service.clone();
+            async move { Ok::<_, Infallible>(service.answer(request.map(Body::new)).await) }
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -283,8 +282,8 @@ impl Listener {
     }
 }
 
-/// Opens a socket whose queue has room for a burst of connections: when it is full, clients try
-/// again after a second.
+/// Opens a socket with a large backlog, because clients whose connection does not fit retry only
+/// after a second.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     platform::reuse_address(&socket)?;

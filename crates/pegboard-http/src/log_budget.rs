@@ -1,4 +1,5 @@
-//! Log lines that a client can cause, within a budget: a flood of them would fill the disk.
+//! Rate limits for log lines that clients can cause, so that a flood of requests does not fill the
+//! disk.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,10 +8,10 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The time for which a budget holds.
+/// The interval of a budget.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// So many lines in an interval; what is not logged is counted.
+/// A maximum number of log lines per interval; suppressed lines are counted.
 #[derive(Debug)]
 pub struct LogBudget {
     lines: u32,
@@ -25,12 +26,12 @@ struct State {
 }
 
 impl LogBudget {
-    /// A budget of so many lines in ten seconds.
+    /// A budget of `lines` in ten seconds.
     pub fn new(lines: u32) -> Self {
         Self { lines, state: Mutex::default() }
     }
 
-    /// Whether a line may be logged, and how many were not since the last one.
+    /// Returns the number of suppressed lines since the last one if another line may be logged.
     pub fn take(&self) -> Option<u64> {
         self.take_at(Instant::now())
     }

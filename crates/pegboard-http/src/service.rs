@@ -1,4 +1,4 @@
-//! The way of one request from its connection to the router.
+//! The path of one request from its connection to the router.
 
 use std::{
     net::IpAddr,
@@ -15,48 +15,48 @@ use tower::ServiceExt as _;
 
 use crate::{
     PeerAddress, Principal,
-    connections::{Holder, InProgress, Ticket},
+    connections::{InProgress, ShareOwner, Ticket},
     failures::Failures,
-    guard::{Guard, Refusal},
-    in_progress::{HeldBody, RequestSlot},
+    guard::{Guard, Rejection},
+    in_progress::{RequestSlot, TrackedBody},
     log_budget::LogBudget,
 };
 
-/// Characters of a path in the log.
+/// Maximum number of characters of a path in the log.
 const MAX_LOGGED_PATH: usize = 200;
 
-/// What all connections of a listener have in common.
+/// The state that all connections of a listener share.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct ListenerService {
     /// Replaced as a whole while requests come in.
     pub(crate) guard: Arc<RwLock<Arc<Guard>>>,
-    pub(crate) refuse: fn(Refusal) -> String,
+    pub(crate) refuse: fn(Rejection) -> String,
     pub(crate) priority_paths: Vec<String>,
     pub(crate) failures: Failures,
     pub(crate) rejections: LogBudget,
     pub(crate) router: Router,
 }
 
-/// One connection, with where it comes from.
+/// The service of one connection, with its peer address.
 #[derive(Clone, Debug)]
-pub(crate) struct Visitor {
-    pub(crate) door: Arc<Door>,
+pub(crate) struct ConnectionService {
+    pub(crate) shared: Arc<ListenerService>,
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) peer: IpAddr,
 }
 
-/// A request that was let in.
-struct Entry {
+/// A request that passed the guard and the connection limits.
+struct AdmittedRequest {
     principal: Option<Principal>,
     request: InProgress,
 }
 
-impl Door {
+impl ListenerService {
     pub(crate) fn guard(&self) -> Arc<Guard> {
         Arc::clone(&self.guard.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether reserved connections serve a path.
+    /// Returns whether reserved connections serve a path.
     fn is_priority(&self, path: &str) -> bool {
         self.priority_paths.iter().any(|priority| match priority.strip_suffix('/') {
             Some(folder) => path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
@@ -65,21 +65,21 @@ impl Door {
     }
 }
 
-impl Visitor {
+impl ConnectionService {
     /// Answers one request, or rejects it.
     pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        let guard = self.door.guard();
+        let guard = self.shared.guard();
         let client = PeerAddress::from(guard.trusted_proxies.client(self.peer, request.headers()));
         let origin = guard.origin(request.headers()).cloned();
         let mut response = if is_preflight(&request) {
             match guard.check_address(&request) {
                 Ok(()) => preflight(),
-                Err(refusal) => self.reject(request.uri().path(), refusal, client).await,
+                Err(rejection) => self.reject(request.uri().path(), rejection, client).await,
             }
         } else {
-            match self.let_in(&guard, &request, client) {
+            match self.admit(&guard, &request, client) {
                 Ok(entry) => self.route(request, entry, client).await,
-                Err(refusal) => self.reject(request.uri().path(), refusal, client).await,
+                Err(rejection) => self.reject(request.uri().path(), rejection, client).await,
             }
         };
         if let Some(origin) = origin {
@@ -88,26 +88,26 @@ impl Visitor {
         response
     }
 
-    fn let_in(&self, guard: &Guard, request: &Request<Body>, client: PeerAddress) -> Result<Entry, Refusal> {
+    fn admit(&self, guard: &Guard, request: &Request<Body>, client: PeerAddress) -> Result<AdmittedRequest, Rejection> {
         let principal = guard.check(request)?;
         let path = request.uri().path();
-        let is_priority = self.door.is_priority(path);
+        let is_priority = self.shared.is_priority(path);
         if !is_priority {
             self.ticket.claim_any_path()?;
         }
         let holder = match principal {
-            Some(principal) if is_priority => Some(Holder::TokenPriority(principal)),
-            Some(principal) => Some(Holder::Token(principal)),
+            Some(principal) if is_priority => Some(ShareOwner::TokenPriority(principal)),
+            Some(principal) => Some(ShareOwner::Token(principal)),
             // Probes are answered at once, and leave the connection unauthenticated.
             None if guard.is_open_path(path) => None,
-            None if is_priority => Some(Holder::AddressPriority(client)),
-            None => Some(Holder::Address(client)),
+            None if is_priority => Some(ShareOwner::AddressPriority(client)),
+            None => Some(ShareOwner::Address(client)),
         };
         let request = self.ticket.begin(holder)?;
-        Ok(Entry { principal, request })
+        Ok(AdmittedRequest { principal, request })
     }
 
-    async fn route(&self, mut request: Request<Body>, entry: Entry, client: PeerAddress) -> Response<Body> {
+    async fn route(&self, mut request: Request<Body>, entry: AdmittedRequest, client: PeerAddress) -> Response<Body> {
         let extensions = request.extensions_mut();
         extensions.insert(client);
         let slot = RequestSlot::new(entry.request);
@@ -115,19 +115,19 @@ impl Visitor {
         if let Some(principal) = entry.principal {
             extensions.insert(principal);
         }
-        let Ok(response) = self.door.router.clone().oneshot(request).await;
-        response.map(|body| Body::new(HeldBody::new(body, slot)))
+        let Ok(response) = self.shared.router.clone().oneshot(request).await;
+        response.map(|body| Body::new(TrackedBody::new(body, slot)))
     }
 
-    async fn reject(&self, path: &str, refusal: Refusal, client: PeerAddress) -> Response<Body> {
-        if let Some(unlogged) = self.door.rejections.take() {
+    async fn reject(&self, path: &str, rejection: Rejection, client: PeerAddress) -> Response<Body> {
+        if let Some(unlogged) = self.shared.rejections.take() {
             let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
-            tracing::info!(path, %client, reason = ?refusal, unlogged, "request rejected");
+            tracing::info!(path, %client, reason = ?rejection, unlogged, "request rejected");
         }
-        if refusal == Refusal::WrongToken {
-            tokio::time::sleep(self.door.failures.note(client, Instant::now())).await;
+        if rejection == Rejection::WrongToken {
+            tokio::time::sleep(self.shared.failures.record(client, Instant::now())).await;
         }
-        refusal.response((self.door.refuse)(refusal))
+        rejection.response((self.shared.refuse)(rejection))
     }
 }
 
@@ -135,7 +135,7 @@ fn is_preflight(request: &Request<Body>) -> bool {
     request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// The answer to a CORS preflight.
+/// The response to a CORS preflight.
 fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

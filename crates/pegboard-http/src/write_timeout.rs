@@ -1,4 +1,4 @@
-//! Connections whose other end has stopped reading.
+//! A timeout for connections whose other end has stopped reading.
 
 use std::{
     io,
@@ -12,23 +12,23 @@ use tokio::{
     time::Sleep,
 };
 
-/// A stream that fails once the other end takes nothing of what is to be written, for so long.
-/// Without it, whoever asks and does not read keeps the answer in our memory and one of our
-/// connections. Only the time counts in which a write waits: a stream of events may be silent
-/// for as long as it likes, and whoever reads slowly is still reading.
-pub(crate) struct Unstalled<S> {
+/// A stream that fails when the other end accepts no bytes for the length of the timeout. Without
+/// it, a client that sends a request and does not read keeps the response in memory and occupies a
+/// connection. Only the time in which a write waits counts: an event stream may be silent for any
+/// time, and a slow reader is still reading.
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Unstalled<S> {
+impl<S> WriteTimeout<S> {
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
 
-    /// What a write came to, unless it has waited for too long.
+    /// Returns the result of a write, or an error when the write has waited for too long.
     fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
@@ -41,7 +41,7 @@ impl<S> Unstalled<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watch(context, written)
@@ -97,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_waits_too_long_fails() {
         let (ours, _theirs) = duplex(4);
-        let mut ours = Unstalled::new(ours, SHORT);
+        let mut ours = WriteTimeout::new(ours, SHORT);
         let error = ours.write_all(b"12345").await.expect_err("nobody reads");
         assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::TimedOut, "the client does not read"));
     }
@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn every_byte_that_is_taken_starts_the_time_anew() {
         let (ours, mut theirs) = duplex(4);
-        let mut ours = Unstalled::new(ours, LONG);
+        let mut ours = WriteTimeout::new(ours, LONG);
         let mut write =
             async |bytes: &'static [u8]| poll_fn(|cx| Poll::Ready(Pin::new(&mut ours).poll_write(cx, bytes))).await;
         assert!(matches!(write(b"1234").await, Poll::Ready(Ok(4))));
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn silence_is_no_stall() {
         let (ours, mut theirs) = duplex(4);
-        let mut ours = Unstalled::new(ours, SHORT);
+        let mut ours = WriteTimeout::new(ours, SHORT);
         let mut read = [0];
         ours.write_all(b"1").await.expect("room");
         assert!(tokio::time::timeout(5 * SHORT, ours.read(&mut read)).await.is_err(), "nothing comes, nothing fails");

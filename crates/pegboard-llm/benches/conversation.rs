@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use pegboard_core::{Catalog, Limits, Secret, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Secret, Selection, load};
 use pegboard_discovery::{DialectName, Session, Settings, ToolDefinition};
 use pegboard_engine::{Hinted, Hybrid, Keyword};
 use pegboard_llm::{
@@ -58,7 +58,7 @@ fn main() {
         println!("skipped: no catalog `{path}`");
         return;
     };
-    let loaded = load::parse(&path, &bytes, &Limits::default()).expect("a catalog");
+    let loaded = load::parse(&path, &bytes, &LoadLimits::default()).expect("a catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let bpe = tiktoken_rs::o200k_base().expect("the tokenizer");
     let definitions: Vec<Value> = catalog.iter().map(|tool| ToolDefinition::of(tool, tool.name()).to_json()).collect();

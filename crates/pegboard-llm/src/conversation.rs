@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use pegboard_core::{Vectors, vectors::Soon};
+use pegboard_core::{Vectors, vectors::BoxFuture};
 use pegboard_discovery::{Session, Target, ToolDefinition};
 use serde_json::{Map, Value};
 
@@ -364,7 +364,7 @@ impl Conversation {
 
     /// Requests the vectors of the queries in a call, for [`call_with`](Self::call_with); `None`
     /// where the ranker has no source of vectors.
-    pub fn vectors_for(&self, call: &ToolCall) -> Option<Soon<Vectors>> {
+    pub fn vectors_for(&self, call: &ToolCall) -> Option<BoxFuture<Vectors>> {
         self.session.vectors_for(self.name_of(call), &call.arguments)
     }
 

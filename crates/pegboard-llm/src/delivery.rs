@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use pegboard_discovery::{Answer, DialectName, Reply, Session, ToolDefinition};
+use pegboard_discovery::{CallAnswer, DialectName, Reply, Session, ToolDefinition};
 use serde_json::Value;
 
 use crate::{
@@ -197,7 +197,7 @@ pub(crate) fn fallback(delivery: Delivery, provider: Provider) -> Option<Choice>
 
 /// Returns what an answer says beside the definitions of `found`, which reach the model in the
 /// API's own way; `None` if it says nothing else.
-pub(crate) fn note(answer: &Answer, found: &[Arc<ToolDefinition>]) -> Option<String> {
+pub(crate) fn note(answer: &CallAnswer, found: &[Arc<ToolDefinition>]) -> Option<String> {
     let Reply::Json(reply) = &answer.reply else { return Some(answer.reply.to_text()) };
     let mut reply = reply.clone();
     let missing = reply.get("missing").and_then(Value::as_array).is_some_and(|missing| !missing.is_empty());

@@ -33,8 +33,8 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Vectors, vectors::Soon};
-use pegboard_discovery::{Answer, Session, ToolDefinition, transcript::Transcript};
+use pegboard_core::{Catalog, Vectors, vectors::BoxFuture};
+use pegboard_discovery::{CallAnswer, Session, ToolDefinition, transcript::Transcript};
 use serde_json::Value;
 
 /// The tools and instructions for a model call.
@@ -76,18 +76,18 @@ impl ToolSearch {
     }
 
     /// Answers a call of a meta-tool, or returns which tool of the catalog to call.
-    pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+    pub fn call(&mut self, name: &str, arguments: &Value) -> CallAnswer {
         self.session.call(name, arguments)
     }
 
     /// Requests the vectors of the queries in a call; `None` where the ranker has no source of
     /// vectors.
-    pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<Soon<Vectors>> {
+    pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<BoxFuture<Vectors>> {
         self.session.vectors_for(name, arguments)
     }
 
     /// Answers a call like [`call`](Self::call), with vectors of [`vectors_for`](Self::vectors_for).
-    pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
+    pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> CallAnswer {
         self.session.call_with(name, arguments, vectors)
     }
 

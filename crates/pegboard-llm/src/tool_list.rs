@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use pegboard_core::Catalog;
-use pegboard_discovery::{Native, Session, ToolDefinition};
+use pegboard_discovery::{NativeTools, Session, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::{
@@ -138,7 +138,7 @@ impl ToolList {
 
     /// Adds the tools of a provider that searches them: what the model sees at once, and
     /// what it may find as deferred tools, except those that are needed at once.
-    pub(crate) fn add_searchable(&mut self, native: &Native, required: &RequiredTools) {
+    pub(crate) fn add_searchable(&mut self, native: &NativeTools, required: &RequiredTools) {
         native.tools.iter().for_each(|tool| self.add(tool, false));
         native.deferred.iter().for_each(|tool| self.add(tool, !required.is_eager(&tool.name)));
     }

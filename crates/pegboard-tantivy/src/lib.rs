@@ -4,14 +4,14 @@
 //! [`pegboard_core`] and nothing else, and no Tantivy type leaves it.
 //!
 //! ```
-//! use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
+//! use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 //! use pegboard_tantivy::Bm25;
 //!
 //! let file = br#"[
 //!     {"name": "github___create_issue", "description": "Create a new issue"},
 //!     {"name": "github___get_issue", "description": "Get one issue"}
 //! ]"#;
-//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default())?.tools);
 //! let ranker = Bm25::default();
 //! let names = |query| -> Result<Vec<String>, pegboard_core::QueryError> {
 //!     let ranking = ranker.rank(&Query::new(query), &catalog, &Selection::everything())?;

@@ -4,7 +4,7 @@ mod page;
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
-use pegboard_core::{Limits, RawTool, catalog::WarningKind, load};
+use pegboard_core::{LoadLimits, RawTool, catalog::WarningKind, load};
 use serde_json::value::RawValue;
 
 use self::page::Reader;
@@ -111,7 +111,7 @@ impl Item {
     /// [`to_tool`](Self::to_tool) of a definition that carries the name `shown` already.
     pub fn read_tool(definition: SharedRaw, shown: &str, key: &str) -> Option<RawTool> {
         let read = of_protocol(&definition);
-        let loaded = load::parse(shown, read.get().as_bytes(), &Limits::default()).ok()?;
+        let loaded = load::parse(shown, read.get().as_bytes(), &LoadLimits::default()).ok()?;
         let mut tool = loaded.tools.into_iter().next()?;
         // Clients get what the server wrote.
         tool.original = Some(definition);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pegboard::{
-    Catalog, DialectName, Hybrid, Limits, Selection, Session, Settings,
+    Catalog, DialectName, Hybrid, LoadLimits, Selection, Session, Settings,
     discovery::transcript::OpenAiChat,
     llm::hooks::{Prepared, ToolSearch},
     load,
@@ -19,7 +19,7 @@ const TOOLS: &[u8] = br#"[
 
 /// Runs the loop until the model answers with text.
 pub(crate) fn run() -> Result<String, Box<dyn std::error::Error>> {
-    let (catalog, _warnings) = Catalog::from_tools(load::parse("tools.json", TOOLS, &Limits::default())?.tools);
+    let (catalog, _warnings) = Catalog::from_tools(load::parse("tools.json", TOOLS, &LoadLimits::default())?.tools);
     let everything = Selection::everything();
     let ranker = Arc::new(Hybrid::default());
     let mut search =

@@ -1,6 +1,6 @@
 //! Searches a catalog: `cargo run --package pegboard --example search -- "weather in Rome"`.
 
-use pegboard::{Catalog, Hybrid, Limits, Query, Ranker, Selection, load};
+use pegboard::{Catalog, Hybrid, LoadLimits, Query, Ranker, Selection, load};
 
 const TOOLS: &[u8] = br#"[
     {"name": "get_weather", "description": "Current weather of a city", "server": "weather"},
@@ -10,7 +10,7 @@ const TOOLS: &[u8] = br#"[
 
 /// Returns the names of the hits, the best first.
 pub(crate) fn run(query: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let loaded = load::parse("tools.json", TOOLS, &Limits::default())?;
+    let loaded = load::parse("tools.json", TOOLS, &LoadLimits::default())?;
     let (catalog, _warnings) = Catalog::from_tools(loaded.tools);
     // Keep the ranker: it holds the index, and updates it when the catalog changes.
     let ranker = Hybrid::default();

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pegboard::{Catalog, DialectName, Hybrid, Limits, Selection, Session, Settings, load};
+use pegboard::{Catalog, DialectName, Hybrid, LoadLimits, Selection, Session, Settings, load};
 use serde_json::json;
 
 /// Searches in a session and returns the tools that the model sees afterwards.
 pub(crate) fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let file = br#"[{"name": "get_weather", "description": "Current weather"}, {"name": "send_mail"}]"#;
-    let (catalog, _warnings) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+    let (catalog, _warnings) = Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default())?.tools);
     let mut session = Session::new(
         DialectName::Select,
         Settings::default(),

@@ -15,10 +15,10 @@
 //!
 #![cfg_attr(feature = "engine", doc = "```")]
 #![cfg_attr(not(feature = "engine"), doc = "```ignore")]
-//! use pegboard::{Catalog, Hybrid, Limits, Query, Ranker, Selection, load};
+//! use pegboard::{Catalog, Hybrid, LoadLimits, Query, Ranker, Selection, load};
 //!
 //! let file = br#"[{"name": "get_weather", "description": "Current weather of a city"}, {"name": "send_mail"}]"#;
-//! let (catalog, _warnings) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+//! let (catalog, _warnings) = Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default())?.tools);
 //! let ranking = Hybrid::default().rank(&Query::new("weather in Rome"), &catalog, &Selection::everything())?;
 //! assert_eq!(ranking.hits[0].tool.name(), "get_weather");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,7 +44,7 @@ pub use pegboard_llm as llm;
 pub use pegboard_tantivy as bm25;
 
 pub use pegboard_core::{
-    Catalog, Hit, Limits, Query, QueryError, Ranker, Ranking, RawTool, Secret, Selection, Server, Tool, load,
+    Catalog, Hit, LoadLimits, Query, QueryError, Ranker, Ranking, RawTool, Secret, Selection, Server, Tool, load,
 };
 #[cfg(feature = "discovery")]
 pub use pegboard_discovery::{DialectName, Session, Settings};

@@ -1,7 +1,7 @@
 //! Who may come in, once more and in the plainest way.
 
 use axum::http::{Request, header};
-use pegboard_http::{Guard, Principal, Refusal};
+use pegboard_http::{Guard, Principal, Rejection};
 
 const TOKENS: [&str; 2] = ["first-token", "second token"];
 
@@ -25,7 +25,7 @@ pub(crate) fn check(request: &Request<Vec<u8>>) {
         assert_eq!(Some(principal.0), token(request), "a token is somebody's own");
     }
     if at_home && !is_open {
-        let is_about_token = !matches!(entered, Err(Refusal::Host | Refusal::Origin | Refusal::NotOneHost));
+        let is_about_token = !matches!(entered, Err(Rejection::Host | Rejection::Origin | Rejection::NotOneHost));
         assert!(is_about_token, "nobody is told a wrong reason");
     }
     let is_named = |host: &str| {

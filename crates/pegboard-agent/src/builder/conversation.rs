@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{DialectName, Hits, Holder, Session, Settings, host::offers::kept_section};
+use pegboard_discovery::{DialectName, Hits, Holder, Session, Settings, host::offers::offers_section};
 use pegboard_llm::{Conversation, ConversationError, Delivery};
 use pegboard_upstream::ListKind;
 
@@ -88,7 +88,7 @@ impl AgentBuilder {
     fn system_text(&self, mode: Mode, sources: &Sources) -> String {
         let kept = match mode {
             Mode::CodeExecution => String::new(),
-            _ => kept_section(&sources.kept(ListKind::Prompts), &sources.kept(ListKind::Resources)),
+            _ => offers_section(&sources.kept(ListKind::Prompts), &sources.kept(ListKind::Resources)),
         };
         let parts = [self.system.clone().unwrap_or_default(), kept];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")

@@ -51,7 +51,7 @@ use std::{
 
 use pegboard_discovery::{
     HostTool,
-    host::outputs::{Aside, offloaded, query_cut, query_failed},
+    host::outputs::{OffloadedOutput, offload_notice, query_cut, query_failed},
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -234,7 +234,7 @@ fn put(
     let (chars, tokens) = (text.chars().count(), budget::estimate(text));
     let (head, tail, omitted) = preview(text, chars, preview_chars);
     let shown_path = path.to_string_lossy();
-    let aside = Aside {
+    let aside = OffloadedOutput {
         tool,
         filename: &name,
         path: &shown_path,
@@ -246,7 +246,7 @@ fn put(
         tail,
         omitted,
     };
-    let message = offloaded(&aside);
+    let message = offload_notice(&aside);
     Ok(Offloaded { path, bytes: text.len(), chars, tokens, message })
 }
 

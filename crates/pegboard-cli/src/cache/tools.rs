@@ -245,7 +245,7 @@ impl<'a> TextReader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use pegboard_core::{Limits, load};
+    use pegboard_core::{LoadLimits, load};
 
     use super::*;
 
@@ -255,7 +255,7 @@ mod tests {
 "#;
 
     fn catalog(file: &str) -> Catalog {
-        Catalog::from_tools(load::parse("tools.jsonl", file.as_bytes(), &Limits::default()).expect("tools").tools).0
+        Catalog::from_tools(load::parse("tools.jsonl", file.as_bytes(), &LoadLimits::default()).expect("tools").tools).0
     }
 
     fn notes() -> Notes {

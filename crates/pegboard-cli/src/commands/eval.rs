@@ -5,7 +5,7 @@ mod record;
 
 use std::{cell::OnceCell, collections::HashMap, path::Path, time::Instant};
 
-use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, Vectors};
+use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, Vectors};
 use pegboard_discovery::Settings;
 use pegboard_engine::metrics::{Quality, percentile};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
@@ -99,7 +99,7 @@ impl Data {
 }
 
 fn read_text(path: &Path) -> Result<String, CliError> {
-    let bytes = catalogs::read_bounded(path, Limits::default().file_bytes)?;
+    let bytes = catalogs::read_bounded(path, LoadLimits::default().file_bytes)?;
     String::from_utf8(bytes).map_err(|error| CliError::new(format!("`{}` is not UTF-8", path.display())).because(error))
 }
 

@@ -173,7 +173,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let recording = recording.map(|recording| recording.of(&gateway));
     let mut options = control_options(source.path(), listener.as_ref(), Arc::clone(&log));
     if let Some(path) = source.path().map(Path::to_owned) {
-        let door = listener.as_ref().map(Listener::doorkeeper);
+        let door = listener.as_ref().map(Listener::guard_handle);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
@@ -322,7 +322,7 @@ fn announce(format: LogFormat, text: &str) {
 /// Announces the servers and tools when the servers are ready or have failed, and before that if some
 /// take long.
 async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
-    gateway.ready().await;
+    gateway.wait_until_ready().await;
     // Cached tool lists answer at once; what became of the servers is known later.
     let servers = gateway.servers();
     let limit = servers.iter().map(|server| server.config().timeouts.connect).max().unwrap_or_default();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pegboard_core::{Catalog, Origin, Ranker, Selection, Server};
-use pegboard_discovery::{Answer, Holder, HostTool, Learner as _, Session, Settings, transcript::OpenAiChat};
+use pegboard_discovery::{CallAnswer, Holder, HostTool, Learner as _, Session, Settings, transcript::OpenAiChat};
 use pegboard_engine::usage::HabitSettings;
 use serde_json::{Map, Value, json};
 
@@ -174,7 +174,7 @@ fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
 
 impl Talk {
     /// Answers a call, with the vectors of its queries if they can be had.
-    fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+    fn call(&mut self, name: &str, arguments: &Value) -> CallAnswer {
         let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
         let queries = |session: &Session| session.ranked_texts(name, arguments);
         let vectors = vectors.map(|(asked, soon)| asked.wait(&queries(&self.session), soon)).unwrap_or_default();
@@ -184,7 +184,7 @@ impl Talk {
     /// Nothing is heard of a call once it was handed out; it counts as made.
     fn learn(&mut self) {
         let (Some(learner), Some(lead)) = (&self.learner, self.session.lead().cloned()) else { return };
-        if let Some(step) = self.session.arrive(&lead) {
+        if let Some(step) = self.session.confirm_lead(&lead) {
             learner.learn(Holder::Local, &step);
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct TokensArgs {
     pub(crate) config: ConfigArgs,
 
     /// Maximum size of a catalog file
-    #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::LoadLimits::default().file_bytes)]
     pub(crate) max_catalog_bytes: usize,
 
     /// State folder with the logins to remote servers; `none` uses no logins

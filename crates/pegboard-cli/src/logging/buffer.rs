@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use pegboard_gateway::control::{FOLLOWED, Logs};
+use pegboard_gateway::control::{FOLLOW_QUEUE, Logs};
 use tokio::sync::mpsc;
 
 /// Lines and bytes that are kept.
@@ -79,7 +79,7 @@ impl Logs for LogBuffer {
     }
 
     fn follow(&self, server: Option<&str>) -> Option<mpsc::Receiver<String>> {
-        let (sender, receiver) = mpsc::channel(FOLLOWED);
+        let (sender, receiver) = mpsc::channel(FOLLOW_QUEUE);
         let mut kept = self.lock();
         kept.followers.retain(|(_, follower)| !follower.is_closed());
         if kept.followers.len() >= MAX_FOLLOWERS {

@@ -102,7 +102,7 @@ impl Telemetry {
             loop {
                 tokio::time::sleep(interval).await;
                 let Some(gateway) = gateway.upgrade() else { return };
-                let families = gateway.numbers();
+                let families = gateway.metric_families();
                 drop(gateway);
                 collector.send_numbers(&Reading { resource: &resource, began, families: &families }).await;
             }
@@ -115,7 +115,7 @@ impl Telemetry {
         let spans = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST));
         let numbers = async {
             let Some(gateway) = gateway.filter(|_| !metrics_interval.is_zero()) else { return };
-            let families = gateway.numbers();
+            let families = gateway.metric_families();
             let reading = Reading { resource: &resource, began, families: &families };
             let _ = tokio::time::timeout(LAST, collector.send_numbers(&reading)).await;
         };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pegboard_core::Ranker;
-use pegboard_discovery::{Holder, Learner, usage::Step};
+use pegboard_discovery::{Holder, Learner, usage::UsageStep};
 use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, Habitual, Lesson};
 use pegboard_state::Stamp;
 
@@ -140,7 +140,7 @@ impl Learner for Keeper {
         Arc::new(Habitual::new(ranker, Arc::new(Own { shared, holder })))
     }
 
-    fn learn(&self, holder: Holder<'_>, step: &Step) {
+    fn learn(&self, holder: Holder<'_>, step: &UsageStep) {
         let Some(lesson) = Lesson::new(&step.query, &step.tool, step.share, now()) else { return };
         let (id, name) = (self.shared.file.id(holder), holder.name().to_owned());
         let mut memory = self.shared.lock();

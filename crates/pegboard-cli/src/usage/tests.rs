@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use pegboard_discovery::{Learner as _, usage::Step};
+use pegboard_discovery::{Learner as _, usage::UsageStep};
 use pegboard_engine::{
     Hybrid, Keyword,
     usage::{Habit, Lesson},
@@ -51,7 +51,7 @@ impl Drop for Place {
 }
 
 fn learn(keeper: &Keeper, holder: Holder<'_>, query: &str, tool: &str) {
-    keeper.learn(holder, &Step { query: query.to_owned(), tool: tool.to_owned(), share: 1.0 });
+    keeper.learn(holder, &UsageStep { query: query.to_owned(), tool: tool.to_owned(), share: 1.0 });
 }
 
 const ANN: Holder<'_> = Holder::Token { name: "ann", secret: "secret-ann" };
@@ -255,7 +255,7 @@ fn a_token_is_nobody_else_whatever_its_name() {
     ];
     assert_eq!(callers, expected);
     let file = br#"[{"name": "local", "server": "desk"}, {"name": "one", "server": "desk"}, {"name": "two", "server": "desk"}]"#;
-    let catalog = pegboard_core::load::parse("tools.json", file, &pegboard_core::Limits::default()).expect("tools");
+    let catalog = pegboard_core::load::parse("tools.json", file, &pegboard_core::LoadLimits::default()).expect("tools");
     let catalog = pegboard_core::Catalog::from_tools(catalog.tools).0;
     let found = |caller: &str| {
         let ranker = with_habits(

@@ -5,7 +5,7 @@
 //! argument parsing and session state belong to the dialects; here only their ranking,
 //! splitting, limits and errors count.
 
-use pegboard_core::{Catalog, Limits, Query, QueryError, Ranker, Ranking, RawTool, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Query, QueryError, Ranker, Ranking, RawTool, Selection, load};
 use pegboard_engine::{Hinted, Keyword, RegexRanker, Sequence, hinted, keyword};
 use pegboard_tantivy::Bm25;
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn catalog(tools: &Value) -> Catalog {
     if tools.as_array().is_some_and(Vec::is_empty) {
         return Catalog::empty();
     }
-    let loaded = load::parse("case", &text, &Limits::default()).expect("a catalog");
+    let loaded = load::parse("case", &text, &LoadLimits::default()).expect("a catalog");
     Catalog::from_tools(loaded.tools).0
 }
 

@@ -1,11 +1,11 @@
 //! One test for every bug that was found, named after it.
 
-use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 use pegboard_engine::{Hybrid, RegexRanker};
 use pegboard_tantivy::Bm25;
 
 fn first(ranker: &dyn Ranker, tools: &str, query: &str) -> Option<String> {
-    let loaded = load::parse("t", tools.as_bytes(), &Limits::default()).expect("a catalog");
+    let loaded = load::parse("t", tools.as_bytes(), &LoadLimits::default()).expect("a catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let ranking = ranker.rank(&Query::new(query), &catalog, &Selection::everything()).expect("an answer");
     ranking.hits.first().map(|hit| hit.tool.name().to_owned())
@@ -29,7 +29,7 @@ fn a_thousand_parentheses_do_not_exhaust_the_stack() {
     let tools = r#"[{"name": "a", "description": "alpha"}]"#;
     let nested = format!("{}alpha{}", "(".repeat(1000), ")".repeat(1000));
     assert_eq!(first(&Bm25::default(), tools, &nested), Some("a".into()));
-    let loaded = load::parse("t", tools.as_bytes(), &Limits::default()).expect("a catalog");
+    let loaded = load::parse("t", tools.as_bytes(), &LoadLimits::default()).expect("a catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let refused = RegexRanker::default().rank(&Query::new(&nested), &catalog, &Selection::everything());
     assert!(refused.is_err_and(|error| error.to_string().starts_with("invalid regex pattern: ")));
@@ -71,7 +71,7 @@ fn a_full_name_finds_a_tool_that_is_shown_without_its_server() {
 #[test]
 fn two_typos_find_what_each_of_them_finds() {
     let tools = r#"[{"name": "open_database"}, {"name": "run_query"}, {"name": "get_weather"}]"#;
-    let loaded = load::parse("t", tools.as_bytes(), &Limits::default()).expect("a catalog");
+    let loaded = load::parse("t", tools.as_bytes(), &LoadLimits::default()).expect("a catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let ranking = RegexRanker::default().rank(&Query::new("databse qeury"), &catalog, &Selection::everything());
     let names: Vec<String> = ranking.expect("hits").hits.iter().map(|hit| hit.tool.name().to_owned()).collect();

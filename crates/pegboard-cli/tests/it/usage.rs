@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 use pegboard_engine::{
     Hybrid, Lexical,
     usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
@@ -156,7 +156,7 @@ fn reworded(query: &str) -> String {
 fn figures_of_what_habits_are_good_for() {
     let tools =
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog/tools.jsonl")).expect("a file");
-    let catalog = Catalog::from_tools(load::parse("demo", &tools, &Limits::default()).expect("tools").tools).0;
+    let catalog = Catalog::from_tools(load::parse("demo", &tools, &LoadLimits::default()).expect("tools").tools).0;
     let rank = |ranker: &dyn Ranker, query: &str| -> Vec<String> {
         let ranking = ranker.rank(&Query::new(query), &catalog, &Selection::everything()).expect("a ranking");
         ranking.hits.iter().map(|hit| hit.tool.upstream_id()).collect()

@@ -31,7 +31,7 @@ fn input_order_is_kept_where_servers_alternate() {
 #[test]
 fn texts_of_a_definition_are_held_once() {
     let json = r#"{"name":"x","description":"Does it.","inputSchema":{ "type":"object" },"outputSchema":{}}"#;
-    let loaded = crate::load::parse("x.json", json.as_bytes(), &crate::Limits::default()).expect("a tool");
+    let loaded = crate::load::parse("x.json", json.as_bytes(), &crate::LoadLimits::default()).expect("a tool");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let tool = catalog.iter().next().expect("a tool");
     let original = tool.original().expect("a definition").get();

@@ -20,7 +20,7 @@ use self::{
     document::Document,
     schema::{Expander, MAX_LEVELS},
 };
-use super::{Fields, Limits, Lines, Loaded, is_tool};
+use super::{Fields, Lines, LoadLimits, Loaded, is_tool};
 use crate::{
     Origin,
     catalog::{Warning, WarningKind},
@@ -135,7 +135,11 @@ fn check_version(fields: &Fields<'_>) -> Result<(), OpenApiError> {
 }
 
 /// Turns the operations of a description into tools, in the order of the document.
-pub(super) fn convert<'a>(fields: Fields<'a>, lines: &mut Lines<'a>, limits: &Limits) -> Result<Loaded, OpenApiError> {
+pub(super) fn convert<'a>(
+    fields: Fields<'a>,
+    lines: &mut Lines<'a>,
+    limits: &LoadLimits,
+) -> Result<Loaded, OpenApiError> {
     check_version(&fields)?;
     let mut document = Document::new(fields).map_err(|source| OpenApiError::InvalidPaths { source })?;
     let operations = operations(&mut document);
@@ -206,7 +210,7 @@ fn operations<'a>(document: &mut Document<'a>) -> Vec<Operation<'a>> {
 /// Turns one operation into a tool.
 struct Converter<'c, 'a> {
     document: &'c mut Document<'a>,
-    limits: &'c Limits,
+    limits: &'c LoadLimits,
     location: Location,
     warnings: &'c mut Vec<Warning>,
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn check(text: &str, expected: &[(&str, bool)]) -> Vec<String> {
-    let loaded = parse("t.json", text.as_bytes(), &Limits::default()).expect("the file is usable");
+    let loaded = parse("t.json", text.as_bytes(), &LoadLimits::default()).expect("the file is usable");
     let found: Vec<(&str, bool)> =
         loaded.tools.iter().map(|tool| (tool.name.as_str(), tool.input_schema.is_some())).collect();
     assert_eq!(found, expected, "{text}");
@@ -11,7 +11,8 @@ fn check(text: &str, expected: &[(&str, bool)]) -> Vec<String> {
 }
 
 fn check_error(bytes: &[u8], expected: &str) {
-    let error = parse("t.json", bytes, &Limits { file_bytes: 100, ..Limits::default() }).expect_err("must fail");
+    let error =
+        parse("t.json", bytes, &LoadLimits { file_bytes: 100, ..LoadLimits::default() }).expect_err("must fail");
     assert_eq!(error.to_string(), expected);
     assert!(!error.hint().is_empty());
 }
@@ -39,7 +40,7 @@ fn extra_fields_reach_the_tool() {
     let text = r#"[{"id": "x", "name": "n", "title": "T", "server": "s", "server_description": "sd", "category": "c",
         "prompt_instructions": "p", "aliases": ["m"], "annotations": {"readOnlyHint": true},
         "_meta": {"anthropic/searchHint": "h", "anthropic/alwaysLoad": true}}]"#;
-    let tool = parse("t", text.as_bytes(), &Limits::default()).unwrap().tools.remove(0);
+    let tool = parse("t", text.as_bytes(), &LoadLimits::default()).unwrap().tools.remove(0);
     assert_eq!(tool.id.as_deref(), Some("x"));
     assert_eq!(tool.title.as_deref(), Some("T"));
     assert_eq!(tool.server_description.as_deref(), Some("sd"));
@@ -84,7 +85,7 @@ fn a_damaged_first_line_is_only_a_warning() {
 #[test]
 fn replies_inside_replies_are_not_followed() {
     let nested = format!("{}1{}", "{\"result\":".repeat(60_000), "}".repeat(60_000));
-    let error = parse("t", nested.as_bytes(), &Limits::default()).expect_err("no tools there");
+    let error = parse("t", nested.as_bytes(), &LoadLimits::default()).expect_err("no tools there");
     assert_eq!(error.to_string(), "t:1: no tools found, but an object without `tools` and without `name`");
 }
 
@@ -92,7 +93,7 @@ fn replies_inside_replies_are_not_followed() {
 fn what_outsiders_say_of_themselves_is_bounded_and_clean() {
     let text = r#"[{"name": "a", "server": "ev\u001b[31mil", "id": "x\u0007", "aliases": ["b\u202ec", 5],
         "_meta": {"anthropic/searchHint": "123456"}}]"#;
-    let limits = Limits { text_bytes: 5, ..Limits::default() };
+    let limits = LoadLimits { text_bytes: 5, ..LoadLimits::default() };
     let loaded = parse("t", text.as_bytes(), &limits).unwrap();
     assert_eq!(loaded.warnings.len(), 2);
     let (catalog, _) = crate::Catalog::from_tools(loaded.tools);
@@ -104,7 +105,7 @@ fn what_outsiders_say_of_themselves_is_bounded_and_clean() {
 #[test]
 fn long_texts_are_cut_with_a_warning() {
     let text = format!(r#"[{{"name": "a", "description": "{}"}}]"#, "é".repeat(10));
-    let limits = Limits { text_bytes: 5, ..Limits::default() };
+    let limits = LoadLimits { text_bytes: 5, ..LoadLimits::default() };
     let loaded = parse("t", text.as_bytes(), &limits).unwrap();
     assert_eq!(loaded.tools[0].description, "éé");
     assert_eq!(loaded.warnings[0].to_string(), "t:1: `description` is 20 bytes; cut to 5 [too-long]");
@@ -128,12 +129,12 @@ fn unusable_files() {
 proptest! {
     #[test]
     fn any_bytes_are_tools_warnings_or_an_error(bytes: Vec<u8>) {
-        let _ = parse("f", &bytes, &Limits::default());
+        let _ = parse("f", &bytes, &LoadLimits::default());
     }
 
     #[test]
     fn any_json_like_text_is_tools_warnings_or_an_error(text in r#"[\[\]{}":,a-z0-9 \n]{0,60}(name|tools|function|result)?[\[\]{}":,a-z\n]{0,60}"#) {
-        let _ = parse("f", text.as_bytes(), &Limits::default());
+        let _ = parse("f", text.as_bytes(), &LoadLimits::default());
     }
 
     #[test]
@@ -146,7 +147,7 @@ proptest! {
             serde_json::to_string_pretty(&tool).unwrap(),
         ];
         for form in forms {
-            let loaded = parse("f", form.as_bytes(), &Limits::default()).unwrap();
+            let loaded = parse("f", form.as_bytes(), &LoadLimits::default()).unwrap();
             prop_assert_eq!(&loaded.tools[0].name, &name);
             prop_assert_eq!(&loaded.tools[0].description, &description);
         }

@@ -1,19 +1,19 @@
-//! Names of different servers that people or models could take for each other.
+//! Similar names of different servers, which people or models could confuse.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::{composed, edit_distance, fnv1a, fold, fold_char};
 
-/// Shorter names differ by one letter all the time.
+/// Minimum length of names that are searched for slips: shorter names often differ by one letter.
 const LONG: usize = 10;
 
-/// More names are not searched for slips of one letter.
+/// Maximum number of names that are searched for slips of one letter.
 const MAX_COMPARED: usize = 50_000;
 
-/// Names that would be alike by the same slip and are compared with each other.
+/// Maximum number of names with the same slip that are compared with each other.
 const MAX_CROWD: usize = 16;
 
-/// How two names are alike.
+/// How two names are similar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
     /// They are the same.
@@ -38,8 +38,8 @@ impl Likeness {
     }
 }
 
-/// The pairs of names, given as server and name, that are alike and of different servers, by
-/// their places; at most `most`. A name that several servers have is paired with the first.
+/// Returns the pairs of similar names of different servers by their positions; at most `most`.
+/// `names` are pairs of server and name. A name that several servers have is paired with the first.
 ///
 /// ```
 /// use pegboard_core::naming::{Likeness, lookalikes};
@@ -54,13 +54,13 @@ pub fn lookalikes(names: &[(&str, &str)], most: usize) -> Vec<(usize, usize, Lik
     for (_, members) in groups.iter().filter(|(skeleton, members)| members.len() > 1 && !skeleton.is_empty()) {
         pair_up(names, members, most, &mut found);
     }
-    slips(names, &groups, most, &mut found);
+    find_slips(names, &groups, most, &mut found);
     found.sort_unstable();
     found.truncate(most);
     found
 }
 
-/// The places of names, by what the names look like.
+/// Groups the positions of names by their skeletons.
 fn groups_of(names: &[(&str, &str)]) -> Vec<(String, Vec<usize>)> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, (_, name)) in names.iter().enumerate() {
@@ -69,7 +69,7 @@ fn groups_of(names: &[(&str, &str)]) -> Vec<(String, Vec<usize>)> {
     groups.into_iter().collect()
 }
 
-/// The members of other servers than the first one.
+/// Pairs the first member with those of other servers.
 fn pair_up(names: &[(&str, &str)], members: &[usize], most: usize, found: &mut Vec<(usize, usize, Likeness)>) {
     let first = members[0];
     for other in members[1..].iter().copied().filter(|other| names[*other].0 != names[first].0) {
@@ -88,7 +88,7 @@ fn likeness(one: &str, other: &str) -> Likeness {
 }
 
 /// Names that differ by one letter: those that are the same once one is taken out of either.
-fn slips(
+fn find_slips(
     names: &[(&str, &str)],
     groups: &[(String, Vec<usize>)],
     most: usize,
@@ -109,8 +109,8 @@ fn slips(
     }
 }
 
-/// The places of groups that are the same once one letter is taken out of either: only members of
-/// one crowd are compared with each other.
+/// Groups the positions of names that are equal once one letter is removed from either: only
+/// members of one group are compared with each other.
 fn crowds(groups: &[(String, Vec<usize>)]) -> Vec<Vec<u32>> {
     if groups.len() > MAX_COMPARED {
         return Vec::new();
@@ -144,8 +144,8 @@ fn slip(
     (words(first) != words(second)).then_some((first, second, Likeness::Slip))
 }
 
-/// What a name looks like: without case, signs between words and accents, and in Latin letters
-/// where others look the same.
+/// Returns what a name looks like: without case, separators and accents, and with Latin letters in
+/// place of similar ones.
 fn skeleton(name: &str) -> String {
     let mut skeleton = String::with_capacity(name.len());
     for c in composed(name).chars() {
@@ -159,7 +159,7 @@ fn skeleton(name: &str) -> String {
     skeleton
 }
 
-/// The Latin letter that a letter looks like.
+/// Returns the Latin letter that a letter looks like.
 fn latin(c: char) -> char {
     match c {
         'а' | 'ɑ' | 'α' | 'А' | 'Α' => 'a',

@@ -1,4 +1,4 @@
-//! Names that providers accept, for the items of many servers, and the way back.
+//! Names that providers accept, for the items of several servers, and the mapping back.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 use super::composed;
 
-/// How the items of a server are named to models.
+/// The naming scheme for the items of servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// What stands between the server's name and the item's own.
+    /// The text between the name of the server and that of the item.
     pub separator: String,
-    /// Whether the server's name stands in front at all.
+    /// Whether names start with the name of the server.
     pub is_prefixed: bool,
-    /// Characters that a name may have; the strictest provider takes 64.
+    /// Maximum number of characters; the strictest provider accepts 64.
     pub limit: usize,
 }
 
@@ -23,7 +23,7 @@ impl Default for Style {
     }
 }
 
-/// When names carry their server in front.
+/// When names start with the name of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefixes {
     /// When more than one server is enabled.
@@ -36,7 +36,7 @@ pub enum Prefixes {
 }
 
 impl Prefixes {
-    /// Whether names carry their server where so many servers are enabled.
+    /// Returns whether names are prefixed if so many servers are enabled.
     pub fn applies_to(self, servers: usize) -> bool {
         match self {
             Self::Always => true,
@@ -46,18 +46,19 @@ impl Prefixes {
     }
 }
 
-/// Hexadecimal digits that tell apart what would otherwise be the same name.
+/// Number of hexadecimal digits that make equal names unique.
 const DIGITS: usize = 8;
 
-/// Characters that a server's name keeps when it and a long item name must share the limit.
+/// Minimum number of characters that are left of a server's name when it and a long item name share
+/// the limit.
 const SERVER_KEEPS: usize = 24;
 
-/// The names under which items are shown, and whose they are.
+/// The names under which items are shown, and the items behind them.
 ///
-/// A name that providers accept is never changed. Others are mended (`.` becomes `_`, `ñ`
-/// becomes `n`), cut, and get a few digits made of the item itself where mending loses letters
-/// or would make two names one. So a name depends on little but its own item, and stays the same across
-/// restarts.
+/// A name that providers accept is never changed. In other names, unsupported characters are
+/// replaced (`.` becomes `_`, `ñ` becomes `n`); long ones are truncated, and a hash of the item is
+/// appended where the replacement loses letters or would make two names equal. A name depends
+/// mainly on its own item, and is stable across restarts.
 ///
 /// ```
 /// use pegboard_core::naming::{ShownNames, Style};
@@ -79,9 +80,10 @@ impl ShownNames {
     pub fn new<'a>(style: &Style, items: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let items: Vec<(&str, &str)> = items.into_iter().collect();
         let mut names = Self { shown: vec![Box::default(); items.len()], by_shown: HashMap::new() };
-        // Names that need no mending go first, so that none of them gives way to a mended one.
-        let (clean, mended): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|at| style.is_clean(items[*at]));
-        for at in clean.into_iter().chain(mended) {
+        // Names that need no repair go first, so that none of them is displaced by a repaired one.
+        let (clean, repaired): (Vec<usize>, Vec<usize>) =
+            (0..items.len()).partition(|at| style.is_accepted(items[*at]));
+        for at in clean.into_iter().chain(repaired) {
             names.take(at, style.name(items[at].0, items[at].1), style, items[at]);
         }
         names
@@ -92,19 +94,19 @@ impl ShownNames {
         let mut name = wanted;
         let mut round = 0;
         while self.by_shown.contains_key(name.as_str()) {
-            name = style.with_digits(item, round);
+            name = style.name_with_digits(item, round);
             round += 1;
         }
         self.by_shown.insert(name.as_str().into(), at);
         self.shown[at] = name.into();
     }
 
-    /// The name of the item at this position.
+    /// Returns the name of the item at this position.
     pub fn shown(&self, at: usize) -> Option<&str> {
         self.shown.get(at).map(|name| &**name)
     }
 
-    /// The position of the item that is shown under this name.
+    /// Returns the position of the item that is shown under this name.
     pub fn find(&self, shown: &str) -> Option<usize> {
         self.by_shown.get(shown).copied()
     }
@@ -116,7 +118,7 @@ impl ShownNames {
 }
 
 impl Style {
-    /// The name of an item, made from its server and its own name alone.
+    /// Returns the name of an item, derived only from its server and its own name.
     ///
     /// ```
     /// use pegboard_core::naming::Style;
@@ -125,35 +127,35 @@ impl Style {
     /// ```
     pub fn name(&self, server: &str, name: &str) -> String {
         let item = (server, name);
-        if self.is_clean(item) { self.plain(item) } else { self.mended(item) }
+        if self.is_accepted(item) { self.plain_name(item) } else { self.repaired(item) }
     }
 
-    /// Whether providers accept the plain name.
-    fn is_clean(&self, item: (&str, &str)) -> bool {
-        let plain = self.plain(item);
-        is_safe(&plain) && plain.len() <= self.limit
+    /// Returns whether providers accept the plain name.
+    fn is_accepted(&self, item: (&str, &str)) -> bool {
+        let plain_name = self.plain_name(item);
+        is_safe(&plain_name) && plain_name.len() <= self.limit
     }
 
     /// `server___name`, or the name alone.
-    fn plain(&self, (server, name): (&str, &str)) -> String {
+    fn plain_name(&self, (server, name): (&str, &str)) -> String {
         if self.is_prefixed { format!("{server}{}{name}", self.separator) } else { name.to_owned() }
     }
 
-    /// The plain name with what providers refuse replaced; with digits if that loses
+    /// Returns the plain name with unsupported characters replaced; with a hash if that loses
     /// letters or is still too long.
-    fn mended(&self, item: (&str, &str)) -> String {
-        let plain = self.plain(item);
-        let mended = mend(&plain);
-        if loses_letters(&plain) || !has_letters(&mend(item.1)) || mended.len() > self.limit {
-            self.with_digits(item, 0)
+    fn repaired(&self, item: (&str, &str)) -> String {
+        let plain_name = self.plain_name(item);
+        let repaired = to_provider_name(&plain_name);
+        if loses_letters(&plain_name) || !has_letters(&to_provider_name(item.1)) || repaired.len() > self.limit {
+            self.name_with_digits(item, 0)
         } else {
-            mended
+            repaired
         }
     }
 
-    /// The name cut to make room for digits that only this item has.
-    fn with_digits(&self, item: (&str, &str), round: u64) -> String {
-        let (server, name) = (mend(item.0), readable(item.1));
+    /// Returns the name, truncated to make room for a hash of the item.
+    fn name_with_digits(&self, item: (&str, &str), round: u64) -> String {
+        let (server, name) = (to_provider_name(item.0), readable_name(item.1));
         let room = self.limit.saturating_sub(DIGITS + 1);
         let hash = fnv1a(item.0.bytes().chain([0]).chain(item.1.bytes()), round);
         let digits = format!("{:08x}", (hash >> 32) ^ (hash & 0xFFFF_FFFF));
@@ -168,7 +170,7 @@ impl Style {
     }
 }
 
-/// Whether every provider accepts the characters.
+/// Returns whether every provider accepts the characters.
 fn is_safe(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_safe_byte)
 }
@@ -177,24 +179,24 @@ fn is_safe_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// Replaces every character that a provider may refuse: Latin letters with accents by their
-/// base letters, all others by `_`.
+/// Replaces every character that a provider may reject: Latin letters with accents by their base
+/// letters, all others by `_`.
 ///
 /// ```
-/// use pegboard_core::naming::mend;
+/// use pegboard_core::naming::to_provider_name;
 ///
-/// assert_eq!(mend("añadir.nota"), "anadir_nota");
+/// assert_eq!(to_provider_name("añadir.nota"), "anadir_nota");
 /// ```
-pub fn mend(name: &str) -> String {
-    let mut mended = String::with_capacity(name.len());
+pub fn to_provider_name(name: &str) -> String {
+    let mut repaired = String::with_capacity(name.len());
     for c in composed(name).chars() {
         if u8::try_from(c).is_ok_and(is_safe_byte) {
-            mended.push(c);
-        } else if !push_latin(c, &mut mended) {
-            mended.push('_');
+            repaired.push(c);
+        } else if !push_latin(c, &mut repaired) {
+            repaired.push('_');
         }
     }
-    mended
+    repaired
 }
 
 /// Appends the ASCII letters of a Latin letter; `false` if `c` is not one.
@@ -236,27 +238,27 @@ const LATIN: [(char, &str); 18] = [
     ('ı', "i"),
 ];
 
-/// Whether mending replaces letters or digits of `name` by `_`.
+/// Returns whether the repair replaces letters or digits of `name` by `_`.
 fn loses_letters(name: &str) -> bool {
     let mut letters = String::new();
     composed(name).chars().any(|c| c.is_alphanumeric() && !c.is_ascii() && !push_latin(c, &mut letters))
 }
 
-fn has_letters(mended: &str) -> bool {
-    mended.bytes().any(|byte| byte.is_ascii_alphanumeric())
+fn has_letters(repaired: &str) -> bool {
+    repaired.bytes().any(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The mended name of an item; of one that loses letters the words that are left, and `item` if
-/// there are none.
-fn readable(name: &str) -> String {
-    let mended = mend(name);
-    if !has_letters(&mended) {
+/// Returns the repaired name of an item; of a name that loses letters only the words that are left,
+/// and `item` if there are none.
+fn readable_name(name: &str) -> String {
+    let repaired = to_provider_name(name);
+    if !has_letters(&repaired) {
         return "item".to_owned();
     }
     if !loses_letters(name) {
-        return mended;
+        return repaired;
     }
-    mended.split('_').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+    repaired.split('_').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
 /// The first `length` bytes of an ASCII text.
@@ -264,8 +266,8 @@ fn cut(text: &str, length: usize) -> &str {
     text.get(..length).unwrap_or(text)
 }
 
-/// A number that depends on nothing but the bytes and the seed (FNV-1a), the same on every
-/// machine and in every release.
+/// Returns the FNV-1a hash of the bytes with a seed, the same on every machine and in every
+/// release.
 pub fn fnv1a(bytes: impl IntoIterator<Item = u8>, seed: u64) -> u64 {
     bytes
         .into_iter()
@@ -356,12 +358,12 @@ mod tests {
             };
             let mut backward = forward.clone();
             backward.reverse();
-            // Two mended names that meet are told apart by who came first; all others agree.
+            // Two repaired names that meet are told apart by who came first; all others agree.
             let (a, b) = (name_of(&forward), name_of(&backward));
             items.retain(|item| a[item] != b[item]);
-            let mended = |item: &(String, String)| mend(&Style::default().plain((&item.0, &item.1)));
+            let repaired = |item: &(String, String)| to_provider_name(&Style::default().plain_name((&item.0, &item.1)));
             for item in &items {
-                prop_assert!(forward.iter().filter(|other| mended(other) == mended(item)).count() > 1);
+                prop_assert!(forward.iter().filter(|other| repaired(other) == repaired(item)).count() > 1);
             }
         }
     }

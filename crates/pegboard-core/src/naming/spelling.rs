@@ -1,4 +1,4 @@
-//! The spellings of one name that all places which accept names accept.
+//! The spellings of a name that are accepted wherever a name is accepted.
 
 use super::fold;
 use crate::Tool;
@@ -57,7 +57,8 @@ impl Spelling {
         self.qualified.iter().map(|(server, tool)| (server.as_str(), tool.as_str()))
     }
 
-    /// Whether `tool` can be meant: by its name here or at its server, with or without the server.
+    /// Returns whether `tool` can be meant: by its name here or at its server, with or without the
+    /// server.
     pub fn fits(&self, tool: &Tool) -> bool {
         let names = [fold(tool.name()), fold(tool.upstream_name())];
         if names.contains(&self.folded) {

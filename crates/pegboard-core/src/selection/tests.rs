@@ -85,7 +85,7 @@ fn spellings_of_allow_and_deny_patterns() {
     let tools = ["git-hub/git-hub___CreateIssue=CreateIssue", "mail/mail___send=send", "chat/chat___send=send"];
     let catalog = catalog(&tools);
     let seen = |selection: &Selection| {
-        let selection = selection.settled(&catalog);
+        let selection = selection.resolved_for(&catalog);
         catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.id().to_owned()).collect::<Vec<_>>()
     };
     let create = catalog.iter().next().expect("a tool").id();
@@ -222,7 +222,7 @@ const TWINS: [&str; 4] = ["a/search", "a/Search", "b/b_find=find", "b/b_Find=Fin
 fn a_name_to_the_letter_means_one_of_several_like_it() {
     let check = |pattern: &str, expected: &[&str]| {
         let catalog = catalog(&TWINS);
-        let selection = Selection::everything().allow_tools([pattern]).settled(&catalog);
+        let selection = Selection::everything().allow_tools([pattern]).resolved_for(&catalog);
         let names: Vec<&str> = catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.name()).collect();
         assert_eq!(names, expected, "{pattern}");
     };

@@ -1,13 +1,13 @@
-//! Sequences that terminals obey.
+//! Escape sequences of terminals.
 
 use std::borrow::Cow;
 
-/// A sequence that carries a text of its own is not longer than this; what claims to be one
-/// and does not end is text.
+/// Maximum length of a sequence that carries a text of its own; an unterminated sequence is treated
+/// as text.
 const MAX_STRING: usize = 4096;
 
-/// `text` without escape sequences: whole ones with all that belongs to them, of others the
-/// character that begins them.
+/// Returns `text` without escape sequences: complete ones are removed entirely, of others only the
+/// introducing character.
 pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(is_introducer) {
         return Cow::Borrowed(text);
@@ -23,12 +23,12 @@ pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// ESC, and those of the second set of controls that begin a sequence in one character.
+/// Returns whether a character introduces a sequence: ESC, or one of the C1 controls.
 fn is_introducer(c: char) -> bool {
     matches!(c, '\u{1B}' | '\u{90}' | '\u{98}' | '\u{9B}' | '\u{9D}'..='\u{9F}')
 }
 
-/// How many bytes belong to the sequence that `text` begins with.
+/// Returns the length in bytes of the sequence at the start of `text`.
 fn length(text: &str) -> usize {
     let mut letters = text.chars();
     let first = letters.next().unwrap_or_default();
@@ -52,14 +52,14 @@ fn length(text: &str) -> usize {
     head + if kind == '[' { control(body) } else { string(body, kind == ']') }
 }
 
-/// Parameters, a few in between, and one letter.
+/// Returns the length of a control sequence: parameters, intermediate bytes and one final letter.
 fn control(body: &str) -> usize {
     let bytes = body.as_bytes();
     let inside = bytes.iter().take_while(|byte| matches!(byte, b' '..=b'?')).count();
     inside + usize::from(bytes.get(inside).is_some_and(|byte| matches!(byte, b'@'..=b'~')))
 }
 
-/// A text up to its end mark; nothing if it has none.
+/// Returns the length of a control string including its terminator; 0 if it has none.
 fn string(body: &str, may_ring: bool) -> usize {
     let near = &body[..body.floor_char_boundary(MAX_STRING)];
     for (at, c) in near.char_indices() {

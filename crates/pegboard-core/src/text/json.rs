@@ -1,24 +1,24 @@
-//! Cleaning inside JSON that passes through.
+//! Cleaning of texts inside JSON that passes through.
 
 use std::{borrow::Cow, fmt::Write as _};
 
 use super::{bounded, clean, is_hidden, line, needs_a_look};
 
-/// Fields whose texts are for reading, wherever they stand in a definition. What else there is
-/// counts as it is: a name, a value, a pattern.
+/// Fields with texts for readers, anywhere in a definition. All other fields keep their values,
+/// such as names and patterns.
 const TEXTS: [&str; 3] = ["description", "$comment", "instructions"];
 
-/// Fields that are one line for reading.
+/// Fields with one line of text for readers.
 const LINES: [&str; 2] = ["title", "displayName"];
 
-/// The definition of a tool, prompt or resource with its texts [cleaned](clean) and
-/// [bounded]; `None` where nothing needs it, so that the JSON can go on as it came. `name` is
-/// the field at the top that names it for people. What is no text keeps its bytes; hidden
-/// characters that are left there are written as escapes.
+/// Returns the definition of a tool, prompt or resource with its texts [cleaned](clean) and
+/// [bounded]; `None` if nothing changes, so that the JSON can be passed on as it came. `name` is
+/// the top-level field with the display name. Values that are not text keep their bytes; hidden
+/// characters in them are written as escapes.
 ///
 /// `json` must be valid.
 pub fn clean_definition(json: &str, name: &str, most: usize) -> Option<String> {
-    if !may_need_it(json, most) {
+    if !may_need_cleaning(json, most) {
         return None;
     }
     let fit = |depth: usize, key: &str, text: &str| match key {
@@ -33,15 +33,15 @@ pub fn clean_definition(json: &str, name: &str, most: usize) -> Option<String> {
     }
 }
 
-/// Whether the JSON could hold such characters, as they are or written as escapes, or a text
-/// that is too long.
-fn may_need_it(json: &str, most: usize) -> bool {
+/// Returns whether the JSON may contain such characters, directly or as escapes, or a text that is
+/// too long.
+fn may_need_cleaning(json: &str, most: usize) -> bool {
     let is_escape = |pair: &[u8]| pair[0] == b'\\' && matches!(pair[1], b'u' | b'b' | b'f' | b'r');
     json.len() > most || json.as_bytes().windows(2).any(is_escape) || json.chars().any(needs_a_look)
 }
 
-/// `json` with another text in the place of every one for which `fit` has another; `None` if
-/// it has none. It is told how many objects and lists the text is in, and under which key.
+/// Returns `json` with every text replaced for which `fit` returns another; `None` if there is
+/// none. `fit` gets the nesting depth of the text, its key and the text.
 fn rewrite(json: &str, fit: impl Fn(usize, &str, &str) -> Option<String>) -> Option<String> {
     let bytes = json.as_bytes();
     let mut rewritten: Option<String> = None;
@@ -74,7 +74,7 @@ fn rewrite(json: &str, fit: impl Fn(usize, &str, &str) -> Option<String>) -> Opt
     rewritten.map(|text| text + &json[copied..])
 }
 
-/// Behind the quote that ends the string which begins at `start`.
+/// Returns the position behind the quote that ends the string which begins at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -87,7 +87,7 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The text that a string of JSON stands for.
+/// Returns the text of a JSON string.
 fn decode(literal: &str) -> Option<Cow<'_, str>> {
     if literal.contains('\\') {
         return serde_json::from_str(literal).ok().map(Cow::Owned);
@@ -95,8 +95,8 @@ fn decode(literal: &str) -> Option<Cow<'_, str>> {
     literal.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
 }
 
-/// JSON in which hidden characters are written as escapes: the same values, and nothing that
-/// a terminal would obey or a reader would not see.
+/// Returns JSON in which hidden characters are written as escapes: the same values, but nothing
+/// that controls a terminal or is invisible.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     // Outside of strings JSON has line breaks and tabs, and no other such character.
     let is_odd = |c: char| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t') || matches!(c, '\u{2028}' | '\u{2029}');

@@ -1,14 +1,16 @@
-//! Texts that most tools have twice: in their definition, and on their own.
+//! Texts that most tools contain twice: in their definition, and on their own.
 
 use serde_json::value::RawValue;
 
-/// Bytes that places are looked for by. A search for a whole schema would first study all of it.
+/// Number of bytes by which positions are found. A search for a whole schema would first have to
+/// preprocess all of it.
 const HEAD: usize = 32;
 
-/// Places that are looked at; a definition may be made to have very many that begin alike.
+/// Maximum number of positions that are compared; a definition may contain very many with the same
+/// beginning.
 const PLACES: usize = 8;
 
-/// A text of a tool. Where its definition contains the very same bytes, only their place is kept.
+/// A text of a tool. If its definition contains the same bytes, only their position is stored.
 #[derive(Debug)]
 pub(super) enum Piece {
     /// A place in the definition.
@@ -18,12 +20,13 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    /// Keeps `text`, which may be a part of `definition`.
+    /// Stores `text`, which may be a part of `definition`.
     pub(super) fn new(text: impl Into<Box<str>> + AsRef<str>, definition: Option<&RawValue>) -> Self {
         Self::within(text.as_ref(), definition).unwrap_or_else(|| Self::Apart(text.into()))
     }
 
-    /// The place of `text`. Equal bytes are equal, wherever in the definition they stand.
+    /// Returns the position of `text`. Equal bytes are interchangeable, wherever in the definition
+    /// they are.
     fn within(text: &str, definition: Option<&RawValue>) -> Option<Self> {
         let whole = definition?.get();
         let head = &text[..text.floor_char_boundary(HEAD)];
@@ -33,7 +36,7 @@ impl Piece {
         Some(Self::Within { start: u32::try_from(start).ok()?, end })
     }
 
-    /// The text, with the definition that it was made with.
+    /// Returns the text; `definition` is the one that the piece was created with.
     pub(super) fn get<'a>(&'a self, definition: Option<&'a RawValue>) -> &'a str {
         match self {
             Self::Within { start, end } => {

@@ -7,7 +7,7 @@ use crate::{
     arguments::Arguments,
     clock::{self, DAY, WEEKDAYS},
     verbs::{self, Call},
-    world::{Outcome, Refusal, World, text_of},
+    world::{Outcome, ToolError, World, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -20,7 +20,7 @@ pub(super) const TOOLS: Tools = &[
 ];
 
 /// Beginning and end, which must be in this order.
-fn span(start: &Value, end: &Value) -> Result<(i64, i64), Refusal> {
+fn span(start: &Value, end: &Value) -> Result<(i64, i64), ToolError> {
     let instant = |value: &Value| clock::parse(&text_of(value)).ok_or_else(|| format!("{value} is not a date or time"));
     let (start, end) = (instant(start)?, instant(end)?);
     if start < end { Ok((start, end)) } else { Err("the end must be later than the start".into()) }
@@ -30,7 +30,7 @@ fn span_of(object: &Value) -> Option<(i64, i64)> {
     span(&object["start"], &object["end"]).ok()
 }
 
-fn span_in(arguments: &Arguments, start: &str, end: &str) -> Result<(i64, i64), Refusal> {
+fn span_in(arguments: &Arguments, start: &str, end: &str) -> Result<(i64, i64), ToolError> {
     span(arguments.value(start), arguments.value(end))
 }
 

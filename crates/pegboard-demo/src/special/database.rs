@@ -6,11 +6,11 @@ use super::{
     Tools, cents,
     drive::{self, FILES},
     sheets::csv,
-    sql::{Statement, What, project},
+    sql::{SqlAction, Statement, project},
 };
 use crate::{
     verbs::{self, Call},
-    world::{MAX_OBJECTS, Outcome, Refusal, World, known_as, text_of},
+    world::{MAX_OBJECTS, Outcome, ToolError, World, known_as, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -27,15 +27,15 @@ pub(super) const TOOLS: Tools = &[
 ];
 
 const TABLES: &str = "postgres/tables";
-/// What the demo pretends that reading a row takes.
+/// The simulated time of reading a row, in milliseconds.
 const MS_PER_ROW: f64 = 0.05;
 
 fn rows(table: &Value) -> Vec<Value> {
     table["rows"].as_array().cloned().unwrap_or_default()
 }
 
-/// Refuses columns that the table does not have.
-fn check<'a>(table: &Value, mut columns: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
+/// Rejects columns that the table does not have.
+fn check<'a>(table: &Value, mut columns: impl Iterator<Item = &'a String>) -> Result<(), ToolError> {
     let known = table["columns"].as_array().into_iter().flatten();
     let known: Vec<String> = known.map(|column| text_of(&column["name"]).to_lowercase()).collect();
     match columns.find(|column| !known.contains(&column.to_lowercase())) {
@@ -44,7 +44,7 @@ fn check<'a>(table: &Value, mut columns: impl Iterator<Item = &'a String>) -> Re
     }
 }
 
-fn store(world: &mut World, mut table: Value, rows: Vec<Value>) -> Result<(), Refusal> {
+fn store(world: &mut World, mut table: Value, rows: Vec<Value>) -> Result<(), ToolError> {
     if rows.len() > MAX_OBJECTS {
         return Err(format!("a table has at most {MAX_OBJECTS} rows").into());
     }
@@ -52,8 +52,8 @@ fn store(world: &mut World, mut table: Value, rows: Vec<Value>) -> Result<(), Re
     world.put(TABLES, table)
 }
 
-/// Adds a row with all columns in order; identities are counted on, and checked.
-fn push(table: &Value, rows: &mut Vec<Value>, values: &Value) -> Result<(), Refusal> {
+/// Adds a row with all columns in order; identities are generated, and checked.
+fn push(table: &Value, rows: &mut Vec<Value>, values: &Value) -> Result<(), ToolError> {
     check(table, values.as_object().into_iter().flatten().map(|(name, _)| name))?;
     let mut row = json!({});
     for column in table["columns"].as_array().into_iter().flatten() {
@@ -75,8 +75,8 @@ fn push(table: &Value, rows: &mut Vec<Value>, values: &Value) -> Result<(), Refu
     Ok(())
 }
 
-/// Reads the statement of a call, and finds its table.
-fn parse(world: &World, call: &Call<'_>) -> Result<(Statement, Value), Refusal> {
+/// Parses the statement of a call, and finds its table.
+fn parse(world: &World, call: &Call<'_>) -> Result<(Statement, Value), ToolError> {
     let statement = Statement::parse(call.arguments.text("sql"), call.arguments.list("params"))?;
     let table = world.find(TABLES, &statement.table)?;
     check(&table, statement.columns().into_iter())?;
@@ -85,7 +85,9 @@ fn parse(world: &World, call: &Call<'_>) -> Result<(Statement, Value), Refusal> 
 
 fn query(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (statement, table) = parse(world, call)?;
-    let What::Select(items) = &statement.what else { return Err("only SELECT is read-only; use `execute`".into()) };
+    let SqlAction::Select(items) = &statement.action else {
+        return Err("only SELECT is read-only; use `execute`".into());
+    };
     let all = rows(&table);
     let found: Vec<&Value> = statement.matching(&all).into_iter().map(|at| &all[at]).collect();
     let mut found = project(items, &found);
@@ -103,19 +105,19 @@ fn execute(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (statement, table) = parse(world, call)?;
     let mut all = rows(&table);
     let found = statement.matching(&all);
-    let count = match &statement.what {
-        What::Select(_) => return query(world, call),
-        What::Insert(rows) => {
+    let count = match &statement.action {
+        SqlAction::Select(_) => return query(world, call),
+        SqlAction::Insert(rows) => {
             for row in rows {
                 push(&table, &mut all, &Value::Object(row.clone()))?;
             }
             rows.len()
         }
-        What::Update(changes) => {
+        SqlAction::Update(changes) => {
             found.iter().for_each(|at| changes.iter().for_each(|(column, value)| all[*at][column] = value.clone()));
             found.len()
         }
-        What::Delete => {
+        SqlAction::Delete => {
             let mut at = 0..;
             all.retain(|_| at.next().is_none_or(|at| !found.contains(&at)));
             found.len()

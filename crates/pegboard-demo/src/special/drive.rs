@@ -1,4 +1,4 @@
-//! Files and what else is opened: folders, archives, attachments, tabs.
+//! Files, folders, archives, attachments and browser tabs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Tools;
 use crate::{
     verbs::{self, Call},
-    world::{Outcome, Refusal, World, hash, known_as, shorten, text_of},
+    world::{Outcome, ToolError, World, hash, known_as, shorten, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -27,7 +27,7 @@ pub(super) const TOOLS: Tools = &[
     ("browser_tabs", tabs),
 ];
 
-/// Where files are, for all servers.
+/// The collection of files, shared by all servers.
 pub(super) const FILES: &str = "files/files";
 const TABS: &str = "browser/tabs";
 
@@ -36,7 +36,7 @@ pub(super) fn save(world: &mut World, path: &str, content: &str) -> Outcome {
     world.make(FILES, json!({"path": path, "content": content}), true)
 }
 
-/// What is at `path` and below it.
+/// Returns the files at `path` and below it.
 fn below(world: &World, path: &str) -> Vec<Value> {
     let folder = format!("/{}", path.trim_matches('/'));
     let is_below = |file: &&Value| {
@@ -210,7 +210,7 @@ fn control(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": format!("{action} done on {}", text_of(&player["device"])), "player": player}))
 }
 
-/// Shows a page in the tab in front.
+/// Shows a page in the front tab.
 fn open(world: &mut World, url: &str) -> Outcome {
     let page = world.find("browser/pages", url)?;
     let mut tab = world.all(TABS).iter().find(|tab| tab["current"] == true).cloned().ok_or("no tab is open")?;
@@ -233,7 +233,7 @@ fn click(world: &mut World, call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// There is no JavaScript here, only what people ask for most.
+/// Answers the most common expressions; there is no JavaScript engine.
 fn evaluate(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (tab, script) = (&call.found["tab"], call.arguments.text("script").trim().trim_end_matches(';'));
     let result = match script.trim_start_matches("return ") {
@@ -244,7 +244,7 @@ fn evaluate(world: &mut World, call: &mut Call<'_>) -> Outcome {
         script => match script.strip_prefix("location.href = ") {
             Some(url) => return open(world, url.trim_matches(['"', '\''])),
             None => {
-                return Err(Refusal(format!(
+                return Err(ToolError(format!(
                     "the demo supports no JavaScript except `document.title`, `location.href`, `location.href = …`, \
                      `document.body.innerText` and `args`; not `{}`",
                     shorten(script)

@@ -1,4 +1,4 @@
-//! Files on branches, and what differs between these.
+//! Files on branches, and differences between branches.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) const TOOLS: Tools = &[
 
 const FILES: &str = "github/files";
 
-/// The files that a branch has of its own, as paths and contents.
+/// Returns the files that a branch has of its own, as paths and contents.
 fn files(world: &World, call: &Call<'_>, branch: &str) -> Vec<(String, String)> {
     let is_here = |file: &&Value| {
         file["branch"] == *branch && ["owner", "repo"].iter().all(|name| file[name] == *call.arguments.value(name))
@@ -26,7 +26,7 @@ fn files(world: &World, call: &Call<'_>, branch: &str) -> Vec<(String, String)> 
     files.map(|file| (text_of(&file["path"]), text_of(&file["content"]))).collect()
 }
 
-/// Writes files to a branch, and the commit that says so.
+/// Writes files to a branch, with a commit.
 fn commit(world: &mut World, call: &Call<'_>, branch: &str, message: &str, files: &[(String, String)]) -> Outcome {
     let [owner, repo] = ["owner", "repo"].map(|name| call.arguments.value(name));
     for (path, content) in files {
@@ -51,7 +51,7 @@ fn push(world: &mut World, call: &mut Call<'_>) -> Outcome {
 fn contents(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let path = call.arguments.text("path").trim_matches('/');
     let branch = if call.arguments.has("ref") { call.arguments.text("ref") } else { "main" };
-    // What a branch has not changed is as on the main one.
+    // Files that a branch has not changed are those of the main branch.
     let files = [files(world, call, branch), files(world, call, "main")].concat();
     if let Some((_, content)) = files.iter().find(|(name, _)| name == path) {
         return Ok(json!({"message": format!("{path} on {branch}"), "content": content}));

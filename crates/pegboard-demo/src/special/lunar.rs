@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     clock::{self, DAY},
     verbs::Call,
-    world::{Outcome, Refusal, World, shorten},
+    world::{Outcome, ToolError, World, shorten},
 };
 
 const FIRST: i64 = 1990;
@@ -70,7 +70,7 @@ pub(super) fn convert(_: &mut World, call: &mut Call<'_>) -> Outcome {
     to_lunar(day.div_euclid(DAY))
 }
 
-fn out_of_range() -> Refusal {
+fn out_of_range() -> ToolError {
     "only lunar years 1990 to 2050 are supported".into()
 }
 
@@ -91,8 +91,9 @@ fn to_lunar(day: i64) -> Outcome {
 
 /// The Gregorian date of a lunar one, as `2025-06-15`; `2025-L06-15` is in the repeated month.
 fn to_solar(date: &str) -> Outcome {
-    let wrong =
-        || Refusal(format!("`{}` is not a lunar date like 2025-01-01, or 2025-L06-01 for a leap month", shorten(date)));
+    let wrong = || {
+        ToolError(format!("`{}` is not a lunar date like 2025-01-01, or 2025-L06-01 for a leap month", shorten(date)))
+    };
     let parts: Vec<&str> = date.split('-').collect();
     let [lunar_year, month, day] = parts[..] else { return Err(wrong()) };
     let is_leap = month.starts_with('L');

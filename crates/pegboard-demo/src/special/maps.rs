@@ -1,4 +1,4 @@
-//! Places on a globe, the ways between them, and weather that is computed.
+//! Places on a globe, routes between them, and computed weather.
 
 use std::f64::consts::TAU;
 
@@ -9,7 +9,7 @@ use crate::{
     clock::{self, DAY},
     filter,
     verbs::Call,
-    world::{Outcome, Refusal, World, hash, known_as, shorten, text_of},
+    world::{Outcome, ToolError, World, hash, known_as, shorten, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -36,7 +36,7 @@ fn position(object: &Value) -> (f64, f64) {
     (number("lat"), number("lng"))
 }
 
-/// What `text` names: coordinates, a place or address, or a city.
+/// Returns the place that `text` names: coordinates, a place or address, or a city.
 fn locate(world: &World, text: &str) -> Outcome {
     let numbers: Vec<f64> = text.split(',').filter_map(|part| part.trim().parse().ok()).collect();
     if let [lat, lng] = numbers[..] {
@@ -56,7 +56,7 @@ fn locate(world: &World, text: &str) -> Outcome {
     })
 }
 
-/// Metres along the surface.
+/// Returns the distance along the surface in metres.
 fn metres(a: &Value, b: &Value) -> f64 {
     let ((a_lat, a_lng), (b_lat, b_lng)) = (position(a), position(b));
     let half = |from: f64, to: f64| ((to - from).to_radians() / 2.0).sin().powi(2);
@@ -64,7 +64,7 @@ fn metres(a: &Value, b: &Value) -> f64 {
     (2.0 * 6_371_000.0 * (half(a_lat, b_lat) + across).sqrt().min(1.0).asin()).round()
 }
 
-/// Metres and minutes of a way, which is never quite straight.
+/// Returns the metres and minutes of a route, which is never quite straight.
 fn way(a: &Value, b: &Value, mode: &str) -> (f64, f64) {
     let straight = metres(a, b);
     let (detour, km_per_hour) = match mode {
@@ -77,7 +77,7 @@ fn way(a: &Value, b: &Value, mode: &str) -> (f64, f64) {
     (length, (length / 1_000.0 / km_per_hour * 60.0).round())
 }
 
-fn nearest<'a>(objects: impl Iterator<Item = &'a Value>, here: &Value) -> Result<&'a Value, Refusal> {
+fn nearest<'a>(objects: impl Iterator<Item = &'a Value>, here: &Value) -> Result<&'a Value, ToolError> {
     objects.min_by(|a, b| metres(a, here).total_cmp(&metres(b, here))).ok_or_else(|| "the map is empty".into())
 }
 
@@ -102,8 +102,9 @@ fn directions(world: &mut World, call: &mut Call<'_>) -> Outcome {
     const WINDS: [&str; 8] = ["north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"];
     let (arguments, mode) = (&call.arguments, call.arguments.text("mode"));
     let names = [vec![arguments.text("origin")], arguments.texts("waypoints"), vec![arguments.text("destination")]];
-    let stops = names.concat().into_iter().map(|name| locate(world, name)).collect::<Result<Vec<Value>, Refusal>>()?;
-    // Whoever avoids fast roads goes a little further.
+    let stops =
+        names.concat().into_iter().map(|name| locate(world, name)).collect::<Result<Vec<Value>, ToolError>>()?;
+    // A route without fast roads is a little longer.
     let detour = 1.0 + 0.1 * arguments.list("avoid").len() as f64;
     let (mut length, mut minutes, mut steps) = (0.0, 0.0, Vec::new());
     for pair in stops.windows(2) {
@@ -163,17 +164,18 @@ fn traffic(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": format!("{} disturbance(s)", found.len()), "incidents": found}))
 }
 
-/// A share between 0 and 1 that belongs to a place, a day and a question.
+/// Returns a share between 0 and 1 that depends only on a place, a day and a topic.
 fn luck(lat: f64, lng: f64, day: i64, about: &str) -> f64 {
     (hash(&format!("{lat:.1} {lng:.1} {day} {about}")) % 100) as f64 / 100.0
 }
 
-/// How much it rains somewhere on a day.
+/// Returns the rain at a place on a day.
 pub(super) fn rain_mm(lat: f64, lng: f64, day: i64) -> f64 {
     if luck(lat, lng, day, "dry") < 0.65 { 0.0 } else { cents(luck(lat, lng, day, "rain") * 18.0) }
 }
 
-/// Weather and air of one day: warm near the equator and in summer, with some luck.
+/// Returns the weather and air of one day: warm near the equator and in summer, with some
+/// randomness.
 fn weather(place: &Value, particles: f64, day: i64, is_metric: bool) -> Value {
     let (lat, lng) = position(place);
     let luck = |about: &str| luck(lat, lng, day, about);
@@ -206,7 +208,7 @@ fn forecast(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": message, "days": days, "asked": arguments.0}))
 }
 
-/// Minutes from UTC at a city, with summer time where it has one.
+/// Returns the minutes from UTC at a city, with summer time where it has one.
 fn offset(city: &Value, at: i64) -> i64 {
     let day = at.div_euclid(DAY);
     let (year, ..) = clock::civil(day);

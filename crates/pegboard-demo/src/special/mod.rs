@@ -1,4 +1,4 @@
-//! The tools that do more than their names and data say.
+//! Tools with an implementation of their own.
 
 mod calendar;
 mod database;
@@ -16,13 +16,13 @@ use super::{
     world::{Outcome, World},
 };
 
-/// Does what one tool is for, to a world that nobody else sees meanwhile.
+/// The implementation of one tool, with exclusive access to the world.
 pub(super) type Special = fn(&mut World, &mut Call<'_>) -> Outcome;
 
-/// Tools and what they do.
+/// Tools with their implementations.
 type Tools = &'static [(&'static str, Special)];
 
-/// What the tool `name` of `server` does, if it is special.
+/// Returns the implementation of the tool `name` of `server`, if it has one of its own.
 pub(super) fn of(server: &str, name: &str) -> Option<Special> {
     let tools: Tools = match server {
         "browser" | "files" | "mail" | "media" => drive::TOOLS,
@@ -38,7 +38,7 @@ pub(super) fn of(server: &str, name: &str) -> Option<Special> {
     tools.iter().find(|(tool, _)| *tool == name).map(|(_, special)| *special)
 }
 
-/// Rounded to hundredths, for money and measures.
+/// Returns a number rounded to hundredths.
 fn cents(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }

@@ -1,4 +1,4 @@
-//! What is owed, paid, given back, quoted and converted, and by whom.
+//! Invoices, payments, refunds, quotes and conversions.
 
 use std::collections::BTreeMap;
 

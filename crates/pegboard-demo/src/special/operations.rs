@@ -8,7 +8,7 @@ use super::{Tools, cents, maps};
 use crate::{
     clock::{self, DAY, WEEKDAYS},
     verbs::{self, Call},
-    world::{Outcome, Refusal, World, hash, text_of},
+    world::{Outcome, ToolError, World, hash, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -27,8 +27,8 @@ pub(super) const TOOLS: Tools = &[
 
 const DEVICES: &str = "home/devices";
 
-/// The instant under `name`, or `otherwise`.
-fn instant(call: &Call<'_>, name: &str, otherwise: i64) -> Result<i64, Refusal> {
+/// Returns the time under `name`, or `otherwise`.
+fn instant(call: &Call<'_>, name: &str, otherwise: i64) -> Result<i64, ToolError> {
     match call.arguments.text(name) {
         "" => Ok(otherwise),
         text => clock::parse(text).ok_or_else(|| format!("`{name}` is not a date or time").into()),
@@ -52,7 +52,7 @@ fn pods(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": format!("{} pod(s) in {}", pods.len(), call.arguments.text("cluster")), "pods": pods}))
 }
 
-/// What runs now, priced for the whole period.
+/// Returns the running resources, priced for the whole period.
 fn costs(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let days = (instant(call, "end", 0)? - instant(call, "start", 0)?).max(0) / DAY;
     let by = call.arguments.text("groupBy");
@@ -92,7 +92,8 @@ fn silence(world: &mut World, call: &mut Call<'_>) -> Outcome {
     verbs::create(world, call)
 }
 
-/// A made-up series that belongs to its expression: a daily wave with noise on it.
+/// Returns a made-up value of a series that depends only on its expression: a daily wave with
+/// noise.
 fn sample(expr: &str, at: i64) -> f64 {
     let base = (hash(expr) % 90 + 10) as f64;
     let wave = ((at % DAY) as f64 / DAY as f64 * std::f64::consts::TAU).sin();
@@ -163,7 +164,7 @@ fn report(world: &mut World, call: &mut Call<'_>) -> Outcome {
 }
 
 fn lock(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    // The code is no secret: the server's instructions tell it.
+    // The code is not a secret: the server's instructions contain it.
     if call.arguments.take("pin") != "2580" && call.arguments.text("action") == "unlock" {
         return Err("unlocking needs the right `pin`".into());
     }
@@ -187,14 +188,14 @@ fn run_scene(world: &mut World, call: &mut Call<'_>) -> Outcome {
 }
 
 fn energy(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    /// Of one kilowatt-hour, in euros.
+    /// The price of one kilowatt-hour, in euros.
     const PRICE: f64 = 0.31;
     let period = call.arguments.text("period");
     let days = [("day", 1.0), ("week", 7.0), ("month", 30.0)].into_iter().find(|(name, _)| *name == period);
     let days = days.map_or(365.0, |(_, days)| days);
     let mut used: BTreeMap<String, f64> = BTreeMap::new();
     for device in world.all(DEVICES) {
-        // What is off still draws a little.
+        // A device that is off still draws a little.
         let share = if device["on"] == false { 0.05 } else { 1.0 };
         let kwh = device["kwh_per_day"].as_f64().unwrap_or(0.0) * share * days;
         used.insert(text_of(&device["id"]), cents(kwh));

@@ -8,7 +8,7 @@ use super::{Tools, cents, drive::FILES};
 use crate::{
     filter::compare,
     verbs::Call,
-    world::{Outcome, Refusal, World, known_as, shorten, text_of},
+    world::{Outcome, ToolError, World, known_as, shorten, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -49,17 +49,17 @@ pub(super) fn csv(text: &str, delimiter: &str) -> Rows {
     rows
 }
 
-/// The sheet that is asked for, or the first one, and its rows.
-fn rows(spreadsheet: &Value, tab: &str) -> Result<(String, Rows), Refusal> {
+/// Returns the requested sheet, or the first one, and its rows.
+fn rows(spreadsheet: &Value, tab: &str) -> Result<(String, Rows), ToolError> {
     let tabs = spreadsheet["tabs"].as_object().cloned().unwrap_or_default();
     let tab = if tab.is_empty() { tabs.keys().next().cloned().unwrap_or_default() } else { tab.to_owned() };
     let rows = tabs.get(&tab).and_then(|rows| serde_json::from_value(rows.clone()).ok());
     let known: Vec<String> = tabs.keys().cloned().collect();
-    let unknown = || Refusal(format!("there is no sheet `{}`; {}", shorten(&tab), known_as(&known)));
+    let unknown = || ToolError(format!("there is no sheet `{}`; {}", shorten(&tab), known_as(&known)));
     rows.ok_or_else(unknown).map(|rows| (tab, rows))
 }
 
-fn save(world: &mut World, call: &Call<'_>, tab: &str, rows: &Rows) -> Result<(), Refusal> {
+fn save(world: &mut World, call: &Call<'_>, tab: &str, rows: &Rows) -> Result<(), ToolError> {
     if rows.len() > MAX_ROWS || rows.iter().any(|row| row.len() > MAX_COLUMNS) {
         return Err(format!("a sheet has at most {MAX_ROWS} rows of {MAX_COLUMNS} cells").into());
     }
@@ -68,7 +68,7 @@ fn save(world: &mut World, call: &Call<'_>, tab: &str, rows: &Rows) -> Result<()
     world.put(SHEETS, spreadsheet)
 }
 
-/// Column and row of a cell such as `B12`, both counted from 0.
+/// Returns the column and row of a cell such as `B12`, both counted from 0.
 fn cell(text: &str) -> Option<(usize, usize)> {
     let text = text.to_uppercase();
     let letters = text.bytes().take_while(u8::is_ascii_uppercase).count().min(3);
@@ -87,8 +87,8 @@ fn area(cells: &str) -> Option<Area> {
     (from.0 <= to.0 && from.1 <= to.1).then_some((from, to))
 }
 
-/// Reads `Sheet1!A1:D20`, `A1:D20` or `A1`: which cells, and all rows of the sheet.
-fn range(call: &Call<'_>, name: &str) -> Result<(Area, String, Rows), Refusal> {
+/// Parses `Sheet1!A1:D20`, `A1:D20` or `A1`; returns the cells, and all rows of the sheet.
+fn range(call: &Call<'_>, name: &str) -> Result<(Area, String, Rows), ToolError> {
     let text = call.arguments.text(name);
     let (tab, cells) = text.split_once('!').unwrap_or(("", text));
     let area = area(cells).ok_or_else(|| format!("`{}` is not a range like Sheet1!A1:D20", shorten(text)))?;
@@ -96,13 +96,13 @@ fn range(call: &Call<'_>, name: &str) -> Result<(Area, String, Rows), Refusal> {
     Ok((area, tab, rows))
 }
 
-/// The cells of an area as far as there are any.
+/// Returns the existing cells of an area.
 fn cut(rows: &Rows, (from, to): Area) -> Rows {
     let found = rows.iter().skip(from.1).take(to.1 - from.1 + 1);
     found.map(|row| row.iter().skip(from.0).take(to.0 - from.0 + 1).cloned().collect()).collect()
 }
 
-/// What a cell shows: itself, or what its formula over a range comes to.
+/// Returns the value of a cell: itself, or the result of its formula over a range.
 fn shown(rows: &Rows, cell: &Value) -> Value {
     let Some(formula) = cell.as_str().and_then(|text| text.strip_prefix('=')) else { return cell.clone() };
     let (function, rest) = formula.split_once('(').unwrap_or((formula, ""));
@@ -110,7 +110,7 @@ fn shown(rows: &Rows, cell: &Value) -> Value {
     numbers.and_then(|cells| fold(&function.to_lowercase(), &cells)).unwrap_or_else(|| "#NAME?".into())
 }
 
-/// Many cells as one number.
+/// Aggregates many cells into one number.
 fn fold(how: &str, cells: &[Value]) -> Option<Value> {
     let numbers: Vec<f64> = cells.iter().filter_map(Value::as_f64).collect();
     let sum: f64 = numbers.iter().sum();
@@ -174,7 +174,7 @@ fn sort(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (area, tab, mut rows) = range(call, "range")?;
     let all = rows.clone();
     let end = rows.len().min(area.1.1 + 1);
-    // The last key first: sorting keeps the order of what is equal.
+    // The last key first: the sort is stable.
     for key in call.arguments.list("keys").iter().rev() {
         let name = text_of(&key["column"]);
         let (column, _) = cell(&format!("{name}1")).ok_or_else(|| format!("`{name}` is not a column like B"))?;
@@ -222,7 +222,7 @@ fn pivot(_: &mut World, call: &mut Call<'_>) -> Outcome {
     let header: Vec<String> = data.next().unwrap_or_default().iter().map(text_of).collect();
     let column = |name: &str| {
         let found = header.iter().position(|field| field == name);
-        found.ok_or_else(|| Refusal(format!("the table has no column `{}`; {}", shorten(name), known_as(&header))))
+        found.ok_or_else(|| ToolError(format!("the table has no column `{}`; {}", shorten(name), known_as(&header))))
     };
     let by = [call.arguments.texts("rows"), call.arguments.texts("columns")].concat();
     let by: Vec<usize> = by.into_iter().map(column).collect::<Result<_, _>>()?;

@@ -1,14 +1,14 @@
-//! As much SQL as one table needs.
+//! The subset of SQL that a single table needs.
 
 use serde_json::{Map, Value, json};
 
 use crate::{
     filter::compare,
-    world::{Refusal, shorten, text_of},
+    world::{ToolError, shorten, text_of},
 };
 
-/// What a statement does.
-pub(super) enum What {
+/// The action of a statement.
+pub(super) enum SqlAction {
     /// Shows columns, or functions over them.
     Select(Vec<(Option<String>, String)>),
     /// Adds rows.
@@ -21,7 +21,7 @@ pub(super) enum What {
 
 /// One statement about one table.
 pub(super) struct Statement {
-    pub(super) what: What,
+    pub(super) action: SqlAction,
     pub(super) table: String,
     /// Column, operator and value; all must hold.
     pub(super) conditions: Vec<(String, String, Value)>,
@@ -30,8 +30,8 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// Reads a statement; `params` are the values of `$1`, `$2` and so on.
-    pub(super) fn parse(sql: &str, params: &[Value]) -> Result<Self, Refusal> {
+    /// Parses a statement; `params` are the values of `$1`, `$2` and so on.
+    pub(super) fn parse(sql: &str, params: &[Value]) -> Result<Self, ToolError> {
         let words = words(sql);
         let mut reader = Reader { words: &words, params };
         let statement = reader.statement();
@@ -40,7 +40,7 @@ impl Statement {
             Some(statement) if reader.words.is_empty() => Ok(statement),
             _ => {
                 let place = reader.words.first().map_or("its end".to_owned(), |word| format!("`{}`", shorten(word)));
-                Err(Refusal(format!(
+                Err(ToolError(format!(
                     "the demo cannot parse the SQL at {place}; it supports SELECT … FROM t WHERE c = 1 AND … ORDER \
                      BY c LIMIT n, \
                      INSERT INTO t (…) VALUES (…), UPDATE t SET c = 1 WHERE … and DELETE FROM t WHERE …"
@@ -49,7 +49,7 @@ impl Statement {
         }
     }
 
-    /// The places of the rows that it is about, in its order.
+    /// Returns the positions of the matching rows, in the order of the statement.
     pub(super) fn matching(&self, rows: &[Value]) -> Vec<usize> {
         let holds = |row: &Value| self.conditions.iter().all(|(column, sign, value)| holds(&row[column], sign, value));
         let mut found: Vec<usize> = (0..rows.len()).filter(|at| holds(&rows[*at])).collect();
@@ -62,22 +62,22 @@ impl Statement {
         found
     }
 
-    /// Every column that it names.
+    /// Returns every column that the statement names.
     pub(super) fn columns(&self) -> Vec<&String> {
         let mut columns: Vec<&String> = self.conditions.iter().map(|(column, ..)| column).collect();
         columns.extend(self.order.iter().map(|(column, _)| column));
-        match &self.what {
-            What::Select(items) => columns.extend(items.iter().map(|(_, column)| column)),
-            What::Insert(rows) => columns.extend(rows.iter().flat_map(Map::keys)),
-            What::Update(changes) => columns.extend(changes.keys()),
-            What::Delete => {}
+        match &self.action {
+            SqlAction::Select(items) => columns.extend(items.iter().map(|(_, column)| column)),
+            SqlAction::Insert(rows) => columns.extend(rows.iter().flat_map(Map::keys)),
+            SqlAction::Update(changes) => columns.extend(changes.keys()),
+            SqlAction::Delete => {}
         }
         columns.retain(|column| *column != "*");
         columns
     }
 }
 
-/// What a selection of `rows` gives: the rows themselves, or one row of sums and the like.
+/// Returns the result of a selection of `rows`: the rows themselves, or one row of aggregates.
 pub(super) fn project(items: &[(Option<String>, String)], rows: &[&Value]) -> Vec<Value> {
     let field = |row: &Value, column: &String| {
         if column == "*" { row.as_object().cloned() } else { json!({column: row[column]}).as_object().cloned() }
@@ -122,7 +122,7 @@ fn holds(has: &Value, sign: &str, wanted: &Value) -> bool {
     }
 }
 
-/// Names, numbers, quoted texts (with their first quote) and signs.
+/// Returns names, numbers, quoted texts (with their first quote) and symbols.
 fn words(sql: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut chars = sql.chars().peekable();
@@ -148,14 +148,14 @@ fn words(sql: &str) -> Vec<String> {
     words
 }
 
-/// The words that are still to be read. `None` from any method means that they do not fit.
+/// The words that are still to be parsed. `None` from any method means a syntax error.
 struct Reader<'a> {
     words: &'a [String],
     params: &'a [Value],
 }
 
 impl Reader<'_> {
-    /// Goes past `word` if it is next.
+    /// Skips `word` if it is next.
     fn skip(&mut self, word: &str) -> bool {
         let is_next = self.words.first().is_some_and(|next| next.eq_ignore_ascii_case(word));
         self.words = &self.words[usize::from(is_next)..];
@@ -185,7 +185,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    /// `one` after the other, with `between` between.
+    /// Parses a list of `one`, separated by `between`.
     fn list<T>(&mut self, between: &str, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let mut list = vec![one(self)?];
         while self.skip(between) {
@@ -202,35 +202,35 @@ impl Reader<'_> {
 
     fn statement(&mut self) -> Option<Statement> {
         let mut table = None;
-        let what = if self.skip("select") {
+        let action = if self.skip("select") {
             let items = self.list(",", Self::item)?;
             self.expect("from")?;
-            What::Select(items)
+            SqlAction::Select(items)
         } else if self.skip("insert") {
             self.expect("into")?;
             table = Some(self.name()?);
             let columns = self.in_brackets(Self::name)?;
             self.expect("values")?;
             let row = |values: Vec<Value>| columns.iter().cloned().zip(values).collect();
-            What::Insert(self.list(",", |reader| reader.in_brackets(Self::value).map(row))?)
+            SqlAction::Insert(self.list(",", |reader| reader.in_brackets(Self::value).map(row))?)
         } else if self.skip("update") {
             table = Some(self.name()?);
             self.expect("set")?;
             let set = |reader: &mut Self| Some((reader.name()?, reader.expect("=").and_then(|()| reader.value())?));
-            What::Update(self.list(",", set)?.into_iter().collect())
+            SqlAction::Update(self.list(",", set)?.into_iter().collect())
         } else {
             self.expect("delete")?;
             self.expect("from")?;
-            What::Delete
+            SqlAction::Delete
         };
         let table = table.map_or_else(|| self.name(), Some)?;
         let conditions = if self.skip("where") { self.list("and", Self::condition)? } else { Vec::new() };
         let order = if self.skip("order") { Some(self.order()?) } else { None };
         let limit = if self.skip("limit") { self.value()?.as_u64()? } else { u64::MAX };
-        Some(Statement { what, table, conditions, order, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
+        Some(Statement { action, table, conditions, order, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
     }
 
-    /// `*`, a column, or a function over one.
+    /// Parses `*`, a column, or a function over one.
     fn item(&mut self) -> Option<(Option<String>, String)> {
         if self.skip("*") {
             return Some((None, "*".to_owned()));

@@ -1,4 +1,4 @@
-//! Schemas that were read, so that the next call need not.
+//! A cache of parsed schemas.
 
 use std::{
     collections::HashMap,
@@ -10,20 +10,20 @@ use pegboard_core::Tool;
 
 use super::Schema;
 
-/// Schemas that are kept.
+/// Maximum number of cached schemas.
 const MOST: usize = 4096;
 
-/// Bytes (of text) of all of them.
+/// Maximum size of all cached schemas, in bytes of text.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The schemas of tools that were called.
+/// The parsed schemas of tools that were called.
 #[derive(Default)]
 pub(super) struct Schemas {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedSchemas>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedSchemas {
     /// By the tool's address. A tool never changes, and while it is noted here no other can
     /// have its place.
     by_address: HashMap<usize, Entry>,
@@ -44,7 +44,7 @@ impl fmt::Debug for Schemas {
 }
 
 impl Schemas {
-    /// The schema of a tool, read the first time it is asked for.
+    /// Returns the schema of a tool, parsed on first use.
     pub(super) fn of(&self, tool: &Arc<Tool>) -> Option<Arc<Schema>> {
         let address = Arc::as_ptr(tool) as usize;
         if let Some(entry) = self.lock().by_address.get(&address) {
@@ -60,7 +60,7 @@ impl Schemas {
         schema
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedSchemas> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,9 +70,9 @@ impl Schemas {
     }
 }
 
-impl Kept {
-    /// Lets tools go that are gone, and if that is not enough everything: reading a schema
-    /// again is cheap, and keeping a record of use is not.
+impl CachedSchemas {
+    /// Removes the schemas of tools that no longer exist, and all of them if that is not enough:
+    /// parsing a schema again is cheap, and a record of use would not be.
     fn make_room(&mut self, bytes: usize) {
         if self.by_address.len() < MOST && self.bytes + bytes <= MOST_BYTES {
             return;

@@ -1,4 +1,4 @@
-//! What JSON Schema takes for equal, for larger and for a whole number.
+//! Equality, order and integers as JSON Schema defines them.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use super::Verdict::{self, Maybe, Yes};
 
-/// Whether both are the same value; 1 and 1.0 are.
+/// Returns whether both are the same value; 1 and 1.0 are equal.
 pub(super) fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => order(a, b) == Some(Ordering::Equal),
@@ -18,7 +18,7 @@ pub(super) fn is_equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Which number is larger.
+/// Compares two numbers.
 pub(super) fn order(a: &Number, b: &Number) -> Option<Ordering> {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
@@ -26,13 +26,13 @@ pub(super) fn order(a: &Number, b: &Number) -> Option<Ordering> {
     }
 }
 
-/// Whether a number is whole, however it is written.
+/// Returns whether a number is an integer, however it is written.
 pub(super) fn is_whole(number: &Number) -> bool {
     number.as_i128().is_some() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-/// Whether a number is a multiple of another; `None` where that makes no sense. Decimal
-/// fractions are not exact in memory, so nearly counts.
+/// Returns whether a number is a multiple of another; `None` if that is undefined. Decimal
+/// fractions are not exact in memory, so a small deviation is allowed.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> Option<bool> {
     if let (Some(number), Some(of)) = (number.as_i128(), of.as_i128()) {
         return (of != 0).then(|| number % of == 0);
@@ -41,7 +41,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> Option<bool> {
     times.is_finite().then(|| (times - times.round()).abs() <= 1e-9 * times.abs().max(1.0))
 }
 
-/// Whether a value is of a type; `None` for types that JSON Schema does not have.
+/// Returns whether a value is of a type; `None` for types that JSON Schema does not have.
 pub(super) fn is_type(value: &Value, kind: &str) -> Option<bool> {
     Some(match kind {
         "string" => value.is_string(),
@@ -55,7 +55,7 @@ pub(super) fn is_type(value: &Value, kind: &str) -> Option<bool> {
     })
 }
 
-/// A number is compared with what a keyword says.
+/// Checks a number against a keyword.
 pub(super) fn number_keyword(key: &str, rule: &Value, rules: &Map<String, Value>, number: &Number) -> Verdict {
     // In draft 4 a flag beside the bound, which then is not itself allowed.
     let is_strict = |flag: &str| rules.get(flag) == Some(&Value::Bool(true));
@@ -76,7 +76,7 @@ pub(super) fn number_keyword(key: &str, rule: &Value, rules: &Map<String, Value>
     }
 }
 
-/// Whether a length keeps a bound, which may be written as `3.0`.
+/// Checks a length against a bound, which may be written as `3.0`.
 pub(super) fn within(is_least: bool, bound: &Value, length: usize) -> Verdict {
     let Value::Number(bound) = bound else { return Maybe };
     match order(&Number::from(length), bound) {
@@ -86,7 +86,8 @@ pub(super) fn within(is_least: bool, bound: &Value, length: usize) -> Verdict {
     }
 }
 
-/// What a keyword says of values that it is not about, if it is one that we know.
+/// Returns the verdict of a keyword that does not apply to the type of the value; undecided if the
+/// keyword is unknown.
 pub(super) fn of_another_kind(key: &str) -> Verdict {
     match key {
         "minimum"

@@ -1,4 +1,4 @@
-//! What is wrong with arguments, in words that a model can act on.
+//! Explanations of invalid arguments that a model can act on.
 
 use std::fmt;
 
@@ -8,28 +8,28 @@ use serde_json::{Map, Value};
 use super::{
     compare::is_type,
     schema::Schema,
-    verdict::{Look, Verdict},
+    verdict::{SchemaCheck, Verdict},
 };
 
-/// Mistakes that are named at once.
+/// Maximum number of reported mistakes.
 const MOST: usize = 8;
 
-/// Steps that looking for them may take.
+/// Maximum number of steps of one search for mistakes.
 const STEPS: usize = 200_000;
 
-/// How deep they are looked for.
+/// Maximum depth of the search.
 const DEPTH: usize = 64;
 
-/// Characters of a value, or of the name of a property, that are repeated.
+/// Maximum number of characters of an echoed value or property name.
 const SHOWN: usize = 60;
 
-/// Members of an `enum` that are listed.
+/// Maximum number of listed members of an `enum`.
 const LISTED: usize = 20;
 
-/// Names among which a near one is looked for.
+/// Maximum number of names that are searched for a similar one.
 const NAMES: usize = 200;
 
-/// One thing that is wrong.
+/// One mistake in the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Where, as a JSON pointer; empty for the arguments as a whole.
@@ -54,13 +54,14 @@ impl Mistake {
 }
 
 impl Schema {
-    /// What is wrong with `arguments`; nothing when they fit, and when that cannot be told.
+    /// Returns the mistakes in `arguments`; none if they are valid or cannot be decided.
     pub fn mistakes(&self, arguments: &Value) -> Vec<Mistake> {
         if self.verdict(arguments) != Verdict::No {
             return Vec::new();
         }
-        let mut search = Search { schema: self, look: Look::with_steps(self, STEPS), found: Vec::new(), depth: 0 };
-        search.look(&self.root, arguments, "");
+        let mut search =
+            MistakeFinder { schema: self, check: SchemaCheck::with_steps(self, STEPS), found: Vec::new(), depth: 0 };
+        search.find_mistakes(&self.root, arguments, "");
         if search.found.is_empty() {
             search.add("", "do not match the schema");
         }
@@ -68,15 +69,15 @@ impl Schema {
     }
 }
 
-struct Search<'a> {
+struct MistakeFinder<'a> {
     schema: &'a Schema,
     /// All that is found out again is found out with this.
-    look: Look<'a>,
+    check: SchemaCheck<'a>,
     found: Vec<Mistake>,
     depth: usize,
 }
 
-impl Search<'_> {
+impl MistakeFinder<'_> {
     fn add(&mut self, pointer: &str, problem: impl Into<String>) {
         let mistake = Mistake { pointer: pointer.to_owned(), problem: problem.into() };
         if self.found.len() < MOST && !self.found.contains(&mistake) {
@@ -85,11 +86,11 @@ impl Search<'_> {
     }
 
     fn fails(&mut self, rules: &Value, value: &Value) -> bool {
-        self.look.check(rules, value) == Verdict::No
+        self.check.check(rules, value) == Verdict::No
     }
 
-    /// Finds what is wrong with a value that does not fit.
-    fn look(&mut self, rules: &Value, value: &Value, at: &str) {
+    /// Finds the mistakes in an invalid value.
+    fn find_mistakes(&mut self, rules: &Value, value: &Value, at: &str) {
         let Value::Object(rules) = rules else { return self.add(at, "is not allowed") };
         if self.depth == DEPTH || self.found.len() == MOST {
             return;
@@ -100,7 +101,7 @@ impl Search<'_> {
         // What is missing comes first: it most often explains the rest.
         for is_first in [true, false] {
             for (key, rule) in all().filter(|(key, _)| (*key == "required") == is_first) {
-                if self.look.keyword(key, rule, rules, value) == Verdict::No {
+                if self.check.keyword(key, rule, rules, value) == Verdict::No {
                     self.keyword(key, rule, rules, value, at);
                 }
             }
@@ -113,40 +114,42 @@ impl Search<'_> {
         match key {
             "$ref" => {
                 if let Some(target) = rule.as_str().and_then(|reference| self.schema.target(reference)) {
-                    self.look(target, value, at);
+                    self.find_mistakes(target, value, at);
                 }
             }
-            "type" => self.add(at, format!("must be {}, not {}", kinds(rule), shown())),
+            "type" => self.add(at, format!("must be {}, not {}", describe_types(rule), shown())),
             "enum" => self.add(at, not_one_of(rule, value)),
             "const" => self.add(at, format!("must be {}, not {}", show(rule), shown())),
-            "required" => self.missing(rule, rules, value, at),
-            "properties" | "patternProperties" | "additionalProperties" => self.children(key, rule, rules, value, at),
-            "items" | "prefixItems" | "additionalItems" => self.items(key, rule, rules, value, at),
+            "required" => self.find_missing(rule, rules, value, at),
+            "properties" | "patternProperties" | "additionalProperties" => {
+                self.check_children(key, rule, rules, value, at);
+            }
+            "items" | "prefixItems" | "additionalItems" => self.check_items(key, rule, rules, value, at),
             "allOf" => {
                 for one in rule.as_array().into_iter().flatten() {
                     if self.fails(one, value) {
-                        self.look(one, value, at);
+                        self.find_mistakes(one, value, at);
                     }
                 }
             }
-            "anyOf" | "oneOf" => self.forms(key, rule, value, at),
+            "anyOf" | "oneOf" => self.check_forms(key, rule, value, at),
             "if" => {
                 let branch = if self.fails(rule, value) { "else" } else { "then" };
                 if let Some(rule) = rules.get(branch) {
-                    self.look(rule, value, at);
+                    self.find_mistakes(rule, value, at);
                 }
             }
-            _ => self.add(at, broken(key, rule, value)),
+            _ => self.add(at, describe_broken_rule(key, rule, value)),
         }
     }
 
-    fn missing(&mut self, names: &Value, rules: &Map<String, Value>, value: &Value, at: &str) {
+    fn find_missing(&mut self, names: &Value, rules: &Map<String, Value>, value: &Value, at: &str) {
         let Some(object) = value.as_object() else { return };
         let known = rules.get("properties").and_then(Value::as_object);
         let missing: Vec<&str> = names.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let missing: Vec<&str> = missing.into_iter().filter(|name| !object.contains_key(*name)).collect();
         for name in &missing {
-            self.add(&step(at, name), "is missing");
+            self.add(&child_pointer(at, name), "is missing");
         }
         // A name that was given and means nothing may be the one that is missing; where it is
         // forbidden that is said anyway.
@@ -154,21 +157,21 @@ impl Search<'_> {
         let unknown = object.keys().filter(|name| known.is_some_and(|known| !known.contains_key(*name)));
         for name in unknown.filter(|_| is_open).take(MOST) {
             if let Some(near) = nearest(name, missing.iter().copied().take(NAMES), 1).pop() {
-                self.add(&step(at, name), format!("is not known (did you mean `{near}`?)"));
+                self.add(&child_pointer(at, name), format!("is not known (did you mean `{near}`?)"));
             }
         }
     }
 
-    /// Properties whose values do not fit, or that should not be there.
-    fn children(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value, at: &str) {
+    /// Finds properties with invalid values, and properties that are not allowed.
+    fn check_children(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value, at: &str) {
         for (name, child) in value.as_object().into_iter().flatten() {
             let rule = match key {
                 "properties" => rule.get(name),
-                "additionalProperties" => (self.look.is_further(name, rules) == Verdict::Yes).then_some(rule),
+                "additionalProperties" => (self.check.is_further(name, rules) == Verdict::Yes).then_some(rule),
                 _ => {
                     let mut patterns = rule.as_object().into_iter().flatten();
                     let is_meant = |(pattern, rule): &(&String, &Value)| {
-                        self.look.matches(pattern, name) == Verdict::Yes && self.fails(rule, child)
+                        self.check.matches(pattern, name) == Verdict::Yes && self.fails(rule, child)
                     };
                     patterns.find(is_meant).map(|(_, rule)| rule)
                 }
@@ -181,15 +184,15 @@ impl Search<'_> {
                         Some(near) => format!(" (did you mean `{near}`?)"),
                         None => String::new(),
                     };
-                    self.add(&step(at, name), format!("is not known{hint}"));
+                    self.add(&child_pointer(at, name), format!("is not known{hint}"));
                 }
-                Some(rule) if self.fails(rule, child) => self.look(rule, child, &step(at, name)),
+                Some(rule) if self.fails(rule, child) => self.find_mistakes(rule, child, &child_pointer(at, name)),
                 _ => {}
             }
         }
     }
 
-    fn items(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value, at: &str) {
+    fn check_items(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value, at: &str) {
         let before = |key: &str| rules.get(key).and_then(Value::as_array).map_or(0, Vec::len);
         let skipped = match (key, rule) {
             (_, Value::Array(_)) => 0,
@@ -199,7 +202,7 @@ impl Search<'_> {
         for (number, item) in value.as_array().into_iter().flatten().enumerate().skip(skipped) {
             let rule = if let Value::Array(rules) = rule { rules.get(number) } else { Some(rule) };
             if let Some(rule) = rule.filter(|rule| self.fails(rule, item)) {
-                self.look(rule, item, &format!("{at}/{number}"));
+                self.find_mistakes(rule, item, &format!("{at}/{number}"));
             }
             if self.found.len() == MOST {
                 return;
@@ -207,18 +210,19 @@ impl Search<'_> {
         }
     }
 
-    /// A value that fits none of several forms, or too many. Of one that was clearly meant it
-    /// is said what is wrong.
-    fn forms(&mut self, key: &str, rule: &Value, value: &Value, at: &str) {
+    /// Explains a value that matches none of several alternatives, or too many. If one alternative
+    /// was clearly meant, its mistakes are reported.
+    fn check_forms(&mut self, key: &str, rule: &Value, value: &Value, at: &str) {
         let forms: Vec<&Value> = rule.as_array().into_iter().flatten().collect();
         if !forms.iter().all(|form| self.fails(form, value)) {
             return self.add(at, format!("matches more than one of the {} alternatives in `{key}`", forms.len()));
         }
         let meant: Vec<&&Value> = forms.iter().filter(|form| self.may_be_meant(form, value)).collect();
         match meant.as_slice() {
-            [one] => self.look(one, value, at),
+            [one] => self.find_mistakes(one, value, at),
             [] if forms.iter().all(|form| form.get("type").is_some()) => {
-                let mut all: Vec<String> = forms.iter().filter_map(|form| form.get("type")).map(kinds).collect();
+                let mut all: Vec<String> =
+                    forms.iter().filter_map(|form| form.get("type")).map(describe_types).collect();
                 all.dedup();
                 self.add(at, format!("must be {}, not {}", all.join(" or "), show(value)));
             }
@@ -226,7 +230,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a form is of the value's kind, and carries the same marks.
+    /// Returns whether an alternative has the type of the value and the same discriminating
+    /// properties.
     fn may_be_meant(&self, form: &Value, value: &Value) -> bool {
         let form = match form.get("$ref").and_then(Value::as_str) {
             Some(reference) => self.schema.target(reference).unwrap_or(form),
@@ -249,8 +254,8 @@ impl Search<'_> {
     }
 }
 
-/// What a bound, a pattern or another keyword wants.
-fn broken(key: &str, rule: &Value, value: &Value) -> String {
+/// Describes what a bound, a pattern or another keyword requires.
+fn describe_broken_rule(key: &str, rule: &Value, value: &Value) -> String {
     let (rule, shown) = (show(rule), show(value));
     match key {
         "minimum" => format!("must be at least {rule}, not {shown}"),
@@ -283,8 +288,8 @@ fn not_one_of(members: &Value, value: &Value) -> String {
     format!("must be one of {}, not {}{hint}", listed.join(", "), show(value))
 }
 
-/// `a string or null`.
-fn kinds(rule: &Value) -> String {
+/// Returns the allowed types in words: `a string or null`.
+fn describe_types(rule: &Value) -> String {
     let with_article = |kind: &str| match kind {
         "integer" | "object" | "array" => format!("an {kind}"),
         "null" => kind.to_owned(),
@@ -299,7 +304,7 @@ fn kinds(rule: &Value) -> String {
     }
 }
 
-/// A value as JSON, shortened.
+/// Returns a value as JSON, shortened.
 fn show(value: &Value) -> String {
     match value {
         // Not written out whole only to be cut.
@@ -318,8 +323,8 @@ fn show(value: &Value) -> String {
     }
 }
 
-/// The pointer to a property.
-fn step(at: &str, name: &str) -> String {
+/// Returns the pointer to a property.
+fn child_pointer(at: &str, name: &str) -> String {
     let name: String = name.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
     format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }

@@ -1,20 +1,20 @@
-//! What keywords say of texts, of arrays and of objects.
+//! Keywords for strings, arrays and objects.
 
 use serde_json::{Map, Value};
 
 use super::{
     Verdict::{self, Maybe, No, Yes},
     compare::{is_equal, of_another_kind, within},
-    verdict::Look,
+    verdict::SchemaCheck,
 };
 
-/// Bytes of a text that a pattern is tried on.
+/// Maximum number of bytes of a text that a pattern is matched against.
 const MAX_MATCHED: usize = 16 << 10;
 
-/// Items among which equal ones are looked for.
+/// Maximum number of items that are checked for duplicates.
 const MAX_UNIQUE: usize = 200;
 
-impl Look<'_> {
+impl SchemaCheck<'_> {
     pub(super) fn text_keyword(&mut self, key: &str, rule: &Value, text: &str) -> Verdict {
         match key {
             "minLength" | "maxLength" => {
@@ -31,7 +31,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a pattern is found in a text.
+    /// Checks whether a pattern matches a text.
     pub(super) fn matches(&mut self, pattern: &str, text: &str) -> Verdict {
         if text.len() > MAX_MATCHED || !self.take(1 + text.len() / 64) {
             return Maybe;
@@ -69,14 +69,14 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the first items fit a list of schemas.
+    /// Checks the first items against a list of schemas.
     fn each_of(&mut self, rules: &Value, items: &[Value]) -> Verdict {
         let Value::Array(rules) = rules else { return Maybe };
         let pairs = rules.iter().zip(items);
         pairs.fold(Yes, |verdict, (rule, item)| if verdict == No { No } else { verdict.and(self.check(rule, item)) })
     }
 
-    /// Whether all values fit one schema.
+    /// Checks all values against one schema.
     fn all<'v>(&mut self, values: impl IntoIterator<Item = &'v Value>, rule: &Value) -> Verdict {
         let mut verdict = Yes;
         for value in values {
@@ -186,7 +186,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a property is one that nothing else speaks of.
+    /// Checks whether a property is covered by no other keyword.
     pub(super) fn is_further(&mut self, name: &str, rules: &Map<String, Value>) -> Verdict {
         if rules.get("properties").and_then(Value::as_object).is_some_and(|known| known.contains_key(name)) {
             return No;

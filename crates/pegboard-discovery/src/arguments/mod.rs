@@ -1,7 +1,7 @@
-//! Whether the arguments of a call fit the schema of its tool, before anybody is called.
+//! Validation of the arguments of a call against the schema of its tool, before the call is made.
 //!
-//! A server that is given the wrong arguments answers with whatever its framework says; a model
-//! mends its call sooner when it reads which argument is wrong, and sees the schema once more.
+//! A server that gets invalid arguments answers with an error of its framework. A model corrects
+//! its call sooner when it reads which argument is wrong, and sees the schema again.
 //!
 //! Schemas come from servers, and nobody has looked at them. So a schema is not compiled into
 //! something that runs until it is done, as the usual crate does: it is followed with a budget
@@ -38,7 +38,7 @@ pub struct Validation {
 }
 
 impl PartialEq for Validation {
-    /// Whether both say the same; what they have worked out so far is no part of that.
+    /// Compares the settings, not the cached schemas.
     fn eq(&self, other: &Self) -> bool {
         self.is_on == other.is_on && self.servers == other.servers
     }
@@ -58,7 +58,7 @@ impl Validation {
 
     /// What a model is told of a call that does not fit its tool, if it does not. `is_usual`
     /// says whether the dialect checks by itself, `call` how the tool is called.
-    pub(crate) fn refusal(
+    pub(crate) fn reject(
         &self,
         tool: &Arc<Tool>,
         arguments: &Value,
@@ -69,11 +69,11 @@ impl Validation {
         // A dialect that takes arguments from whatever a model wrote passes on objects only.
         if !arguments.is_object() && (applies || is_usual) {
             let schema = self.schemas.of(tool);
-            return Some(rejection::write(schema.as_deref(), arguments, &[Mistake::not_an_object()], call));
+            return Some(rejection::write_rejection(schema.as_deref(), arguments, &[Mistake::not_an_object()], call));
         }
         let schema = if applies { self.schemas.of(tool)? } else { return None };
         let mistakes = schema.mistakes(arguments);
-        (!mistakes.is_empty()).then(|| rejection::write(Some(&schema), arguments, &mistakes, call))
+        (!mistakes.is_empty()).then(|| rejection::write_rejection(Some(&schema), arguments, &mistakes, call))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a model is told of a call that was not made.
+//! The error text of a call with invalid arguments.
 
 use std::collections::HashSet;
 
@@ -6,31 +6,37 @@ use serde_json::{Map, Value, json};
 
 use super::{
     CalledAs, Mistake, Schema,
-    verdict::{Look, Verdict},
+    verdict::{SchemaCheck, Verdict},
 };
 
-/// Bytes of a schema that are repeated.
+/// Maximum number of bytes of a schema in the text.
 const MAX_SCHEMA: usize = 6000;
 
-/// Bytes of a given value that an example repeats, and of an example.
+/// Maximum number of bytes of a given value that an example repeats.
 const MAX_ECHOED_VALUE: usize = 400;
+/// Maximum number of bytes of an example.
 const MAX_EXAMPLE: usize = 2000;
 
-/// How deep an example goes.
+/// Maximum depth of an example.
 const DEPTH: usize = 4;
 
-/// What says nothing about which values fit.
+/// Keywords that do not restrict values.
 const FOR_PEOPLE: [&str; 8] =
     ["description", "title", "examples", "example", "$comment", "$schema", "deprecated", "default"];
 
-/// Everything that helps to call it better: what is wrong, the schema, an example.
-pub(super) fn write(schema: Option<&Schema>, given: &Value, mistakes: &[Mistake], call: &CalledAs<'_>) -> String {
+/// Writes all that helps to correct the call: the mistakes, the schema and an example.
+pub(super) fn write_rejection(
+    schema: Option<&Schema>,
+    given: &Value,
+    mistakes: &[Mistake],
+    call: &CalledAs<'_>,
+) -> String {
     let mistakes_listed: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     let mut text = format!("`{}` was not called: {}", call.name, mistakes_listed.join("; "));
     let Some(schema) = schema else { return text };
-    text.push_str(&format!("\nschema: {}", shown(&schema.root, mistakes)));
+    text.push_str(&format!("\nschema: {}", shorten_schema(&schema.root, mistakes)));
     let arguments =
-        Example { look: Look::new(schema), schema, left: MAX_EXAMPLE }.corrected(&schema.root, given, DEPTH);
+        Example { check: SchemaCheck::new(schema), schema, left: MAX_EXAMPLE }.corrected(&schema.root, given, DEPTH);
     let example = if call.is_wrapped { json!({"name": call.name, "arguments": arguments}) } else { arguments };
     let example = example.to_string();
     if example.len() <= MAX_EXAMPLE {
@@ -39,14 +45,14 @@ pub(super) fn write(schema: Option<&Schema>, given: &Value, mistakes: &[Mistake]
     text
 }
 
-/// The schema as it is if it is short, else without what is for people, else only the part
-/// that the mistakes are about.
-fn shown(schema: &Value, mistakes: &[Mistake]) -> String {
+/// Returns the schema unchanged if it is short, else without annotations, else only the properties
+/// with mistakes.
+fn shorten_schema(schema: &Value, mistakes: &[Mistake]) -> String {
     let whole = schema.to_string();
     if whole.len() <= MAX_SCHEMA {
         return whole;
     }
-    let bare = bare(schema);
+    let bare = without_annotations(schema);
     let text = bare.to_string();
     if text.len() <= MAX_SCHEMA {
         return text;
@@ -70,13 +76,13 @@ fn shown(schema: &Value, mistakes: &[Mistake]) -> String {
     format!("(excerpt; {} bytes in total) {}", whole.len(), Value::Object(part))
 }
 
-/// The name of the property that a pointer begins with.
+/// Returns the name of the property that a pointer begins with.
 fn first_step(pointer: &str) -> Option<&str> {
     pointer.strip_prefix('/')?.split('/').next()
 }
 
-/// A schema without what is for people.
-fn bare(schema: &Value) -> Value {
+/// Returns a schema without keywords that do not restrict values.
+fn without_annotations(schema: &Value) -> Value {
     match schema {
         Value::Object(rules) => {
             let kept = rules.iter().filter(|(key, _)| !FOR_PEOPLE.contains(&key.as_str()));
@@ -84,31 +90,31 @@ fn bare(schema: &Value) -> Value {
                 let rule = match (key.as_str(), rule) {
                     // Names of their own, whatever they are.
                     ("properties" | "$defs" | "definitions" | "patternProperties", Value::Object(named)) => {
-                        named.iter().map(|(name, rule)| (name.clone(), bare(rule))).collect()
+                        named.iter().map(|(name, rule)| (name.clone(), without_annotations(rule))).collect()
                     }
                     ("enum" | "const" | "required", rule) => rule.clone(),
-                    (_, rule) => bare(rule),
+                    (_, rule) => without_annotations(rule),
                 };
                 (key.clone(), rule)
             });
             pairs.collect()
         }
-        Value::Array(list) => list.iter().map(bare).collect(),
+        Value::Array(list) => list.iter().map(without_annotations).collect(),
         other => other.clone(),
     }
 }
 
-/// An example on its way. Schemas can be made so that a few lines of them mean millions of
-/// values, so that what is made of them is counted.
+/// An example under construction. A few lines of a schema can describe millions of values, so the
+/// size is counted.
 struct Example<'a> {
-    look: Look<'a>,
+    check: SchemaCheck<'a>,
     schema: &'a Schema,
     /// Bytes that may still be written, roughly.
     left: usize,
 }
 
 impl Example<'_> {
-    /// The given arguments with what is missing filled in and what does not fit replaced.
+    /// Returns the given arguments with missing values filled in and invalid ones replaced.
     fn corrected(&mut self, rules: &Value, given: &Value, depth: usize) -> Value {
         let mut arguments = Map::new();
         let required = rules.get("required").and_then(Value::as_array).into_iter().flatten();
@@ -118,7 +124,7 @@ impl Example<'_> {
                 break;
             }
             let value = given.get(name);
-            let fits = |value: &&Value| is_short(value) && self.look.check(property, value) != Verdict::No;
+            let fits = |value: &&Value| is_short(value) && self.check.check(property, value) != Verdict::No;
             match value.filter(fits) {
                 Some(value) => {
                     self.left = self.left.saturating_sub(name.len() + 2);
@@ -134,7 +140,7 @@ impl Example<'_> {
         Value::Object(arguments)
     }
 
-    /// A value that fits a schema as far as its type tells.
+    /// Returns a value that is valid according to the type of a schema.
     fn placeholder(&mut self, rules: &Value, depth: usize) -> Value {
         let first = |key: &str| rules.get(key).and_then(|list| list.get(0));
         let given = rules.get("const").or(first("enum")).or(rules.get("default")).or(first("examples"));
@@ -166,7 +172,8 @@ impl Example<'_> {
     }
 }
 
-/// Whether a value is short enough to be repeated; a long one is not written out to find out.
+/// Returns whether a value is short enough to be repeated; a long one is not serialized to find
+/// out.
 fn is_short(value: &Value) -> bool {
     let pieces = match value {
         Value::String(text) => text.len(),

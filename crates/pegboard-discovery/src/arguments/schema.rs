@@ -1,26 +1,27 @@
-//! A schema as it is followed.
+//! Parsed schemas.
 
 use std::{collections::HashMap, sync::OnceLock};
 
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-/// Bytes of a schema; a larger one forbids nothing.
+/// Maximum number of bytes of a schema; a larger one allows everything.
 const MAX_BYTES: usize = 512 << 10;
 
-/// Patterns of a schema; more are not looked at.
+/// Maximum number of patterns of a schema; further ones are ignored.
 const MAX_PATTERNS: usize = 256;
 
-/// Bytes of a pattern, and of what it is compiled into. Matching takes at most so many steps for
-/// every byte of the text.
+/// Maximum number of bytes of a pattern. Matching takes at most so many steps for every byte of the
+/// text.
 const MAX_PATTERN: usize = 1024;
+/// Maximum size of a compiled pattern, in bytes.
 const MAX_PROGRAM: usize = 64 << 10;
 
 /// The JSON Schema of a tool's arguments.
 #[derive(Debug)]
 pub struct Schema {
     pub(super) root: Value,
-    /// Before 2019-09 whatever stands beside a `$ref` means nothing.
+    /// Before 2019-09 the keywords beside a `$ref` are ignored.
     pub(super) is_old: bool,
     /// Whether parts of it have a name of their own, from which their references start.
     has_inner_names: bool,
@@ -28,7 +29,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads a schema; `None` when it is none, or one that forbids nothing for all we know.
+    /// Parses a schema; `None` if it is not a schema, or one that allows everything.
     pub fn read(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -45,7 +46,7 @@ impl Schema {
         Some(schema)
     }
 
-    /// Collects the patterns of what lies below, and notes names.
+    /// Collects the patterns and anchors of a schema and its parts.
     fn gather(&mut self, value: &Value) {
         match value {
             Value::Object(object) => {
@@ -68,13 +69,13 @@ impl Schema {
         }
     }
 
-    /// The pattern, compiled the first time; `None` when it is beyond us.
+    /// Returns the pattern, compiled on first use; `None` if it is not supported.
     pub(super) fn pattern(&self, pattern: &str) -> Option<&Regex> {
         let compile = || RegexBuilder::new(pattern).size_limit(MAX_PROGRAM).dfa_size_limit(1 << 20).build().ok();
         self.patterns.get(pattern)?.get_or_init(compile).as_ref()
     }
 
-    /// What a reference leads to, inside the document.
+    /// Returns the target of a reference inside the document.
     pub(super) fn target(&self, reference: &str) -> Option<&Value> {
         let fragment = reference.strip_prefix('#')?;
         if self.has_inner_names {
@@ -83,7 +84,7 @@ impl Schema {
         if fragment.contains('%') {
             return self.root.pointer(&unescape(fragment)?);
         }
-        // An anchor is no pointer; it is not looked for.
+        // An anchor is not a pointer; anchors are not resolved.
         self.root.pointer(fragment)
     }
 }

@@ -189,7 +189,12 @@ fn hostile_schemas_are_harmless() {
 fn what_a_model_reads() {
     let read = |rules: &Value, arguments: &Value, is_wrapped| {
         let schema = schema(rules);
-        rejection::write(Some(&schema), arguments, &schema.mistakes(arguments), &CalledAs { name: "make", is_wrapped })
+        rejection::write_rejection(
+            Some(&schema),
+            arguments,
+            &schema.mistakes(arguments),
+            &CalledAs { name: "make", is_wrapped },
+        )
     };
     let mut text = read(&issue(), &json!({"titel": "a", "labels": ["x"], "state": "opne"}), true);
     text.push_str("\n\n");
@@ -220,7 +225,7 @@ fn servers_may_differ() {
     let called = CalledAs { name: "make", is_wrapped: false };
     let mut validation = Validation::default();
     let refuses =
-        |validation: &Validation, tool, is_usual| validation.refusal(tool, &json!({}), is_usual, &called).is_some();
+        |validation: &Validation, tool, is_usual| validation.reject(tool, &json!({}), is_usual, &called).is_some();
     assert!(!refuses(&validation, &strict, false) && refuses(&validation, &strict, true));
     validation.is_on = Some(true);
     validation.servers.insert("loose".to_owned(), false);
@@ -229,7 +234,7 @@ fn servers_may_differ() {
     validation.servers.insert("strict".to_owned(), true);
     assert!(refuses(&validation, &strict, false));
     assert_eq!(validation.schemas.len(), 1, "read once, and only where it counts");
-    assert!(validation.refusal(&loose, &json!("x"), true, &called).is_some(), "arguments are an object in any case");
+    assert!(validation.reject(&loose, &json!("x"), true, &called).is_some(), "arguments are an object in any case");
 }
 
 /// Values that are likely to meet the rules below, and to miss them.
@@ -443,6 +448,7 @@ fn an_example_is_bounded_whatever_the_schema() {
         names.iter().map(|name| (name.clone(), json!({"$ref": "#"}))).collect();
     let schema = schema(&json!({"type": "object", "properties": properties, "required": names}));
     let mistakes = schema.mistakes(&json!({}));
-    let text = rejection::write(Some(&schema), &json!({}), &mistakes, &CalledAs { name: "x", is_wrapped: false });
+    let text =
+        rejection::write_rejection(Some(&schema), &json!({}), &mistakes, &CalledAs { name: "x", is_wrapped: false });
     assert!(text.len() < 20_000, "{} bytes", text.len());
 }

@@ -1,4 +1,4 @@
-//! Following a schema through a value, with a budget.
+//! Validation of a value against a schema, within a budget.
 
 use serde_json::{Map, Value};
 
@@ -7,13 +7,13 @@ use super::{
     schema::Schema,
 };
 
-/// Steps that one look may take; each keyword is one, and so are the members of an `enum`.
+/// Maximum number of steps of one validation; each keyword and each member of an `enum` is a step.
 const STEPS: usize = 50_000;
 
-/// How deep it may go. References that lead back to themselves end here.
+/// Maximum depth. References that lead back to themselves end here.
 const DEPTH: usize = 96;
 
-/// Whether a value fits.
+/// The result of a validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It does.
@@ -65,36 +65,36 @@ impl From<Option<bool>> for Verdict {
 }
 
 impl Schema {
-    /// Whether a value fits.
+    /// Validates a value.
     pub fn verdict(&self, value: &Value) -> Verdict {
-        Look::new(self).check(&self.root, value)
+        SchemaCheck::new(self).check(&self.root, value)
     }
 }
 
-/// One look at a value.
-pub(super) struct Look<'a> {
+/// One validation with its budget.
+pub(super) struct SchemaCheck<'a> {
     pub(super) schema: &'a Schema,
     steps: usize,
     depth: usize,
 }
 
-impl<'a> Look<'a> {
+impl<'a> SchemaCheck<'a> {
     pub(super) fn new(schema: &'a Schema) -> Self {
         Self::with_steps(schema, STEPS)
     }
 
-    /// A look that may take so many steps, in however many checks.
+    /// Creates a validation with a budget of `steps` for all its checks.
     pub(super) fn with_steps(schema: &'a Schema, steps: usize) -> Self {
         Self { schema, steps, depth: 0 }
     }
 
-    /// Takes so many steps, if they are left.
+    /// Takes `steps` off the budget; `false` if they are not left.
     pub(super) fn take(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_sub(steps);
         self.steps > 0
     }
 
-    /// Whether `value` fits `rules`, a schema or a part of one.
+    /// Validates `value` against `rules`, a schema or a part of one.
     pub(super) fn check(&mut self, rules: &Value, value: &Value) -> Verdict {
         match rules {
             Value::Bool(fits) => (*fits).into(),
@@ -131,7 +131,7 @@ impl<'a> Look<'a> {
         verdict
     }
 
-    /// Whether `value` fits what one keyword says; `rules` is where it stands.
+    /// Validates `value` against one keyword; `rules` is the schema that contains it.
     pub(super) fn keyword(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value) -> Verdict {
         match key {
             "$ref" => match rule.as_str().and_then(|reference| self.schema.target(reference)) {
@@ -169,7 +169,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Whether `value` fits several schemas as a keyword wants it.
+    /// Validates `value` against several schemas, combined by a keyword.
     fn combination(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value) -> Verdict {
         match (key, rule) {
             ("allOf", Value::Array(all)) => all.iter().fold(Yes, |verdict, one| match verdict {
@@ -194,7 +194,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Whether one of several fits.
+    /// Checks whether one of several schemas matches.
     fn any(&mut self, forms: &[Value], mut check: impl FnMut(&mut Self, &Value) -> Verdict) -> Verdict {
         let mut verdict = No;
         for form in forms {
@@ -224,7 +224,7 @@ impl<'a> Look<'a> {
         if unclear { Maybe } else { (fitting == 1).into() }
     }
 
-    /// Whether what goes with a property is there, or fits.
+    /// Checks the properties or schemas that a property requires.
     fn dependencies(&mut self, rules: &Value, value: &Value) -> Verdict {
         let Some(object) = value.as_object() else { return Yes };
         let Some(rules) = rules.as_object() else { return Maybe };

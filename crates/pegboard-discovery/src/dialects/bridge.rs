@@ -6,7 +6,7 @@ use pegboard_core::{Query, Risk, Tool};
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, MetaTool, View,
+    Dialect, DialectView, MetaTool,
     call_tool::{self, CALL},
     named,
 };
@@ -23,23 +23,23 @@ const CALL_READ: &str = "call_read_tool";
 const CALL_WRITE: &str = "call_write_tool";
 const CALL_DESTRUCTIVE: &str = "call_destructive_tool";
 
-/// Queries in one call.
+/// Maximum number of queries in one call.
 const MAX_QUERIES: usize = 5;
 
-/// Hits that score less than this share of the best are fillers: they cost tokens, and mislead. On our sets one
-/// right tool in 300 is lost with them.
+/// Hits with a smaller share of the best score are dropped: they cost tokens and mislead. On our
+/// test sets this loses one right tool in 300.
 const WORTH_A_LINE: f64 = 0.6;
 
-/// Tokens (estimated) of a hit, on average, that are spent on what it need not say.
+/// Average number of tokens (estimated) of a hit that may be spent on optional details.
 const HIT_TOKENS: usize = 52;
 
-/// Tools that are named when none fits well.
+/// Maximum number of tools that are named when none fits well.
 const NEAREST: usize = 3;
 
-/// Tokens (estimated) of the summary of what lies behind the search.
+/// Maximum number of tokens (estimated) of the summary of the catalog.
 const SUMMARY_TOKENS: usize = 90;
 
-/// Words of the summary on each server.
+/// Maximum number of words in the summary for each server.
 const SUMMARY_WORDS: usize = 3;
 
 /// The names of all its meta-tools.
@@ -48,8 +48,8 @@ pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL, CALL_READ, CALL_WRITE, CA
 #[derive(Debug)]
 pub(super) struct Bridge;
 
-/// The tool that calls tools of this risk, where they are told apart.
-fn caller_of(risk: Risk) -> &'static str {
+/// Returns the meta-tool that calls tools of this risk, if they are separated by risk.
+fn call_tool_for(risk: Risk) -> &'static str {
     match risk {
         Risk::Read => CALL_READ,
         Risk::Write => CALL_WRITE,
@@ -66,7 +66,7 @@ impl Dialect for Bridge {
         "hybrid"
     }
 
-    fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let mut tools = vec![ToolDefinition {
             name: SEARCH.to_owned(),
             description: format!(
@@ -92,7 +92,7 @@ impl Dialect for Bridge {
         tools
     }
 
-    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, view: &DialectView<'_>) -> Option<MetaTool> {
         let is_split = view.settings.split_by_risk;
         match name {
             SEARCH => Some(MetaTool::Search),
@@ -102,7 +102,7 @@ impl Dialect for Bridge {
         }
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         match name {
             SEARCH => Some(search(arguments, view)),
             CALL if !view.settings.split_by_risk => Some(call(arguments, None, view)),
@@ -113,10 +113,10 @@ impl Dialect for Bridge {
         }
     }
 
-    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
+    fn check_direct_call(&self, tool: &Arc<Tool>, view: &DialectView<'_>) -> Option<Outcome> {
         if view.settings.split_by_risk {
             let name = view.names.shown(tool);
-            let right = caller_of(tool.annotations().risk());
+            let right = call_tool_for(tool.annotations().risk());
             return Some(Outcome::error(format!("`{name}` must be called through `{right}`")));
         }
         None
@@ -126,15 +126,15 @@ impl Dialect for Bridge {
         true
     }
 
-    fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
+    fn instructions(&self, _view: &DialectView<'_>, categories: &[String]) -> String {
         let how = "Call search_tools with what you want to do, then call the tool that fits through the call tool, \
                    with the arguments that its signature names. Several needs can go into one search.";
         prompt::section(how, categories)
     }
 }
 
-/// What lies behind the search: the largest servers, their sizes and what they are about.
-fn summary(view: &View<'_>) -> String {
+/// Returns a summary of the catalog: the largest servers, their sizes and categories.
+fn summary(view: &DialectView<'_>) -> String {
     let servers = Servers::new(view.catalog, view.selection);
     let total = view.tools().count();
     let mut by_size: Vec<&ServerTools<'_>> = servers.all.iter().collect();
@@ -156,7 +156,7 @@ fn summary(view: &View<'_>) -> String {
     text
 }
 
-/// `query`, `queries`, or a query that is a list; at most five.
+/// Parses `query`, `queries`, or a query that is a list; at most five.
 fn queries(arguments: &Value) -> Result<Vec<String>, String> {
     let mut queries: Vec<String> = Vec::new();
     for value in ["query", "queries"].iter().filter_map(|key| arguments.get(key)) {
@@ -177,8 +177,8 @@ fn queries(arguments: &Value) -> Result<Vec<String>, String> {
     Ok(queries)
 }
 
-/// What is said instead of hits: the nearest tools, so that a wrong doubt costs one more search
-/// and no more.
+/// Returns the text in place of hits: the nearest tools, so that an unnecessary doubt costs only
+/// one more search.
 fn nothing_fits(nearest: &[(Arc<Tool>, String)]) -> String {
     if nearest.is_empty() {
         return "No tool fits; try other words.\n".to_owned();
@@ -187,7 +187,7 @@ fn nothing_fits(nearest: &[(Arc<Tool>, String)]) -> String {
     format!("No tool fits well. Nearest: {}. Search for a name to see it, or try other words.\n", names.join(", "))
 }
 
-fn search(arguments: &Value, view: &View<'_>) -> Outcome {
+fn search(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let queries = match queries(arguments) {
         Ok(queries) => queries,
         Err(message) => return Outcome::error(message),
@@ -247,7 +247,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     Outcome::text(text).with_searched(searched)
 }
 
-/// What is said of a hit.
+/// The entry of one hit.
 struct Entry {
     text: String,
     /// Estimated.
@@ -255,14 +255,14 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(signature: &Signature, tool: &Tool, view: &View<'_>) -> Self {
+    fn new(signature: &Signature, tool: &Tool, view: &DialectView<'_>) -> Self {
         let mark = mark(tool, view);
         Self { text: format!("{}{mark}", signature.text), tokens: signature.tokens + estimate_tokens(&mark) }
     }
 }
 
-/// Signatures in as much detail as `room` allows.
-fn brief_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, room: usize) -> Vec<Entry> {
+/// Returns signatures in as much detail as `room` allows.
+fn brief_entries(hits: &[(Arc<Tool>, String)], view: &DialectView<'_>, room: usize) -> Vec<Entry> {
     let signatures: Vec<Arc<Signatures>> = hits.iter().map(|(tool, _)| view.names.signatures(tool)).collect();
     let marks: usize = hits.iter().map(|(tool, _)| estimate_tokens(&mark(tool, view)) + 1).sum();
     let details = details_within(&signatures, room.saturating_sub(marks));
@@ -270,8 +270,8 @@ fn brief_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, room: usize) -> 
     entries.map(|(((tool, _), signatures), detail)| Entry::new(signatures.get(detail), tool, view)).collect()
 }
 
-/// Signatures with descriptions and schemas, as far as `budget` allows.
-fn full_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, mut budget: usize) -> Vec<Entry> {
+/// Returns signatures with descriptions and schemas, as far as `budget` allows.
+fn full_entries(hits: &[(Arc<Tool>, String)], view: &DialectView<'_>, mut budget: usize) -> Vec<Entry> {
     let entry = |(tool, name): &(Arc<Tool>, String)| {
         let mut entry = Entry::new(view.names.signatures(tool).get(Detail::Typed), tool, view);
         let definition = view.names.definition(tool, name);
@@ -291,8 +291,8 @@ fn full_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, mut budget: usize
     hits.iter().map(entry).collect()
 }
 
-/// The details that fit into `room` together. Notes on optional parameters are given up first,
-/// those of lower hits next, then the types of their optional parameters.
+/// Returns the details that together fit into `room`. Notes on optional parameters are dropped
+/// first, then those of lower hits, then the types of their optional parameters.
 fn details_within(signatures: &[Arc<Signatures>], room: usize) -> Vec<Detail> {
     let mut details = vec![Detail::Brief; signatures.len()];
     let tokens = |at: usize, detail: Detail| signatures[at].get(detail).tokens;
@@ -309,11 +309,12 @@ fn details_within(signatures: &[Arc<Signatures>], room: usize) -> Vec<Detail> {
     details
 }
 
-/// What a call does, where the server says it: with separate call tools, which one to use.
-fn mark(tool: &Tool, view: &View<'_>) -> String {
+/// Returns the effect of a call, if the server declares it; with separate call tools, the one to
+/// use.
+fn mark(tool: &Tool, view: &DialectView<'_>) -> String {
     let annotations = tool.annotations();
     if view.settings.split_by_risk {
-        return format!(" [{}]", caller_of(annotations.risk()));
+        return format!(" [{}]", call_tool_for(annotations.risk()));
     }
     let mark = match (annotations.read_only, annotations.destructive) {
         (Some(true), _) | (None, None) => "",
@@ -323,12 +324,12 @@ fn mark(tool: &Tool, view: &View<'_>) -> String {
     mark.to_owned()
 }
 
-fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
+fn call(arguments: &Value, expected: Option<Risk>, view: &DialectView<'_>) -> Outcome {
     call_tool::call(arguments, SEARCH, view, |tool| {
         let right = tool.annotations().risk();
         let is_right = expected.is_none_or(|expected| right == expected);
         (!is_right).then(|| {
-            Outcome::error(format!("`{}` must be called through `{}`", view.names.shown(tool), caller_of(right)))
+            Outcome::error(format!("`{}` must be called through `{}`", view.names.shown(tool), call_tool_for(right)))
         })
     })
 }

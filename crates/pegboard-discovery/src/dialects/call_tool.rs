@@ -5,19 +5,19 @@ use std::sync::Arc;
 use pegboard_core::Tool;
 use serde_json::{Value, json};
 
-use super::View;
+use super::DialectView;
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     session::wrapped_arguments,
 };
 
-/// What models read of it.
+/// The description for models.
 pub(super) const DESCRIPTION: &str = "Call a found tool by its name.";
 
-/// Its name.
+/// The name of the tool.
 pub(super) const CALL: &str = "call_tool";
 
-/// The definition of a tool that calls others, under this name.
+/// Returns the definition of a tool that calls others, under this name.
 pub(super) fn definition(name: &str, description: &str) -> ToolDefinition {
     ToolDefinition {
         name: name.to_owned(),
@@ -30,12 +30,12 @@ pub(super) fn definition(name: &str, description: &str) -> ToolDefinition {
     }
 }
 
-/// Calls the tool that the argument `name` names. `search` is the tool that finds names; `check` may
-/// have something against the tool.
+/// Calls the tool that the argument `name` names. `search` is the tool that finds names; `check`
+/// may reject the tool.
 pub(super) fn call(
     arguments: &Value,
     search: &str,
-    view: &View<'_>,
+    view: &DialectView<'_>,
     check: impl FnOnce(&Arc<Tool>) -> Option<Outcome>,
 ) -> Outcome {
     let Some(name) = arguments.get("name").and_then(Value::as_str) else {

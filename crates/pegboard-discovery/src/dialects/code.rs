@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::Tool;
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, MetaTool, View};
+use super::{Dialect, DialectView, MetaTool};
 use crate::{
     host::HostTool,
     openapi::{Api, path_of},
@@ -16,7 +16,8 @@ use crate::{
 /// The names of all its meta-tools.
 pub(super) const META_NAMES: &[&str] = &["get_api_spec", "execute_shell_command"];
 
-/// Tokens (estimated) of the list of tools in the prompt; beyond it servers are only counted.
+/// Maximum number of tokens (estimated) of the list of tools in the prompt; above it, servers are
+/// only counted.
 const INDEX_TOKENS: usize = 4000;
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Dialect for Code {
         "hybrid"
     }
 
-    fn meta_tools(&self, _view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         [HostTool::GetApiSpec, HostTool::ExecuteShellCommand].map(HostTool::definition).into()
     }
 
@@ -39,11 +40,11 @@ impl Dialect for Code {
         false
     }
 
-    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, _view: &DialectView<'_>) -> Option<MetaTool> {
         META_NAMES.contains(&name).then_some(MetaTool::Other)
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         match HostTool::from_name(name)? {
             HostTool::GetApiSpec => Some(spec(arguments, view).map_or_else(Outcome::error, Outcome::text)),
             HostTool::ExecuteShellCommand => Some(shell(arguments)),
@@ -51,7 +52,7 @@ impl Dialect for Code {
         }
     }
 
-    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
+    fn check_direct_call(&self, tool: &Arc<Tool>, view: &DialectView<'_>) -> Option<Outcome> {
         // Nothing can be loaded here, so there is another way to name.
         let runs = view.settings.run_unloaded || (view.shown_name)(tool).is_some();
         (!runs).then(|| {
@@ -64,7 +65,7 @@ impl Dialect for Code {
         })
     }
 
-    fn instructions(&self, view: &View<'_>, _categories: &[String]) -> String {
+    fn instructions(&self, view: &DialectView<'_>, _categories: &[String]) -> String {
         format!("{HOW}\n\n{}", index(&Api::new(view.catalog, view.selection)))
     }
 
@@ -97,7 +98,7 @@ def call(path, **arguments):
     return reply["result"]
 ```"#;
 
-/// What there is to call, as far as it fits.
+/// Returns the list of callable tools, as far as it fits.
 fn index(api: &Api<'_>) -> String {
     if api.servers().is_empty() {
         return "There are no tools to call at the moment.".to_owned();
@@ -119,7 +120,7 @@ fn index(api: &Api<'_>) -> String {
     format!("The tools of each server:\n\n{}", Value::Object(servers))
 }
 
-/// Servers with the number of their tools, as far as that fits.
+/// Returns the servers with the number of their tools, as far as that fits.
 fn counts(api: &Api<'_>) -> String {
     let mut text = "Servers and how many tools they have:\n".to_owned();
     let mut tokens = 0;
@@ -135,8 +136,8 @@ fn counts(api: &Api<'_>) -> String {
     text
 }
 
-/// The text that get_api_spec returns, or what is wrong with the question.
-fn spec(arguments: &Value, view: &View<'_>) -> Result<String, String> {
+/// Returns the text of `get_api_spec`, or the error in its arguments.
+fn spec(arguments: &Value, view: &DialectView<'_>) -> Result<String, String> {
     let text = |key: &str| match arguments.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
@@ -144,7 +145,7 @@ fn spec(arguments: &Value, view: &View<'_>) -> Result<String, String> {
     };
     let api = Api::new(view.catalog, view.selection);
     let Some(server) = text("server_name")? else {
-        return Ok(format!("`server_name` is required; {}", api.listed()));
+        return Ok(format!("`server_name` is required; {}", api.summarize_servers()));
     };
     let server = api.server(server)?;
     let tool = text("tool_name")?.map(|name| server.tool(name)).transpose()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Query, QueryError, Tool, naming};
 use serde_json::{Value, json};
 
-use super::{Dialect, MetaTool, View};
+use super::{Dialect, DialectView, MetaTool};
 use crate::{
     names::echo,
     outcome::{Effect, Outcome, ToolDefinition},
@@ -17,7 +17,7 @@ const ADD: &str = "add_tool";
 const SHOW: &str = "show_all_tools";
 const REMOVE: &str = "remove_tool";
 
-/// Hits of a ranker that, unlike a pattern, has no end of its own.
+/// Maximum number of hits of a ranker, which has no natural end unlike a pattern.
 const MAX_RANKED: usize = 10;
 
 /// The names of all its meta-tools.
@@ -35,7 +35,7 @@ impl Dialect for Explicit {
         "regex"
     }
 
-    fn meta_tools(&self, _view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let tool = |name: &str, description: &str, input_schema: Value| ToolDefinition {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -78,7 +78,7 @@ impl Dialect for Explicit {
         ]
     }
 
-    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, _view: &DialectView<'_>) -> Option<MetaTool> {
         match name {
             SEARCH => Some(MetaTool::Search),
             ADD | SHOW | REMOVE => Some(MetaTool::Other),
@@ -86,7 +86,7 @@ impl Dialect for Explicit {
         }
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         match name {
             SEARCH => Some(search(arguments, view)),
             ADD => Some(add(arguments, view)),
@@ -111,7 +111,7 @@ impl Dialect for Explicit {
         line.into_iter().flat_map(|names| names.split(", ")).map(str::to_owned).collect()
     }
 
-    fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
+    fn instructions(&self, _view: &DialectView<'_>, categories: &[String]) -> String {
         let how = "The tools of this conversation are hidden until you add them.\n\
                    1. Call search_tools with a word or a regular expression for what you want to do.\n\
                    2. Call add_tool with the names that fit.\n\
@@ -121,7 +121,7 @@ impl Dialect for Explicit {
     }
 }
 
-fn search(arguments: &Value, view: &View<'_>) -> Outcome {
+fn search(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let Some(query) = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty()) else {
         return Outcome::text("Error: query parameter is required");
     };
@@ -180,7 +180,7 @@ struct Added {
 }
 
 impl Added {
-    fn add(&mut self, tool: Arc<Tool>, shown: String, view: &View<'_>) {
+    fn add(&mut self, tool: Arc<Tool>, shown: String, view: &DialectView<'_>) {
         let is_added = self.tools.iter().any(|(other, name)| Arc::ptr_eq(other, &tool) && *name == shown);
         let is_other = |name: &str| (view.is_shown)(name) && (view.shown_name)(&tool).is_none();
         // A bare name that another server's tool has already is qualified after all.
@@ -210,7 +210,7 @@ impl Added {
     }
 }
 
-fn add(arguments: &Value, view: &View<'_>) -> Outcome {
+fn add(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let Some(names) = tool_names(arguments) else {
         return Outcome::text("Error: tool_names parameter is required");
     };
@@ -247,7 +247,7 @@ fn add(arguments: &Value, view: &View<'_>) -> Outcome {
             }
         }
     }
-    let (fitting, others) = view.loadable(std::mem::take(&mut added.tools));
+    let (fitting, others) = view.split_loadable(std::mem::take(&mut added.tools));
     added.tools = fitting;
     added.unloaded = others.into_iter().map(|(_, name)| name).collect();
     let text = added.to_text();
@@ -258,7 +258,7 @@ fn add(arguments: &Value, view: &View<'_>) -> Outcome {
     }
 }
 
-fn show(dialect: &Explicit, view: &View<'_>) -> Outcome {
+fn show(dialect: &Explicit, view: &DialectView<'_>) -> Outcome {
     let mut names: Vec<String> = view.tools().map(|tool| view.names.shown(tool)).collect();
     names.extend(dialect.meta_tools(view).into_iter().map(|tool| tool.name));
     names.sort_unstable();
@@ -266,7 +266,7 @@ fn show(dialect: &Explicit, view: &View<'_>) -> Outcome {
     Outcome::json(json!({"total": names.len(), "tools": names}))
 }
 
-fn remove(arguments: &Value, view: &View<'_>) -> Outcome {
+fn remove(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let Some(names) = tool_names(arguments) else {
         return Outcome::text("Error: tool_names parameter is required");
     };

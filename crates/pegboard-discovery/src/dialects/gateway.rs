@@ -6,7 +6,7 @@ use pegboard_core::{Query, QueryError, Ranking, Tool, naming};
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, MetaTool, View,
+    Dialect, DialectView, MetaTool,
     call_tool::{self, CALL},
     named,
 };
@@ -16,7 +16,7 @@ use crate::{
     settings::{Exposed, SelectionOrder},
 };
 
-/// The name of its search.
+/// The name of its search tool.
 pub(super) const SEARCH: &str = "search_available_tools";
 
 /// The names of all its meta-tools.
@@ -25,8 +25,8 @@ pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL];
 #[derive(Debug)]
 pub(super) struct Gateway;
 
-/// Whether there are more tools than may be exposed at once.
-fn is_limited(view: &View<'_>) -> bool {
+/// Returns whether there are more tools than may be exposed at once.
+fn is_limited(view: &DialectView<'_>) -> bool {
     let limit = view.settings.max_tools_limit;
     view.settings.enabled && limit > 0 && view.names.count() > limit
 }
@@ -44,7 +44,7 @@ impl Dialect for Gateway {
         true
     }
 
-    fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         if !is_limited(view) {
             return Vec::new();
         }
@@ -70,7 +70,7 @@ impl Dialect for Gateway {
         call.into_iter().chain([search]).collect()
     }
 
-    fn exposed_at_first(&self, view: &View<'_>) -> Vec<Arc<Tool>> {
+    fn exposed_at_first(&self, view: &DialectView<'_>) -> Vec<Arc<Tool>> {
         let mut tools: Vec<(usize, &Arc<Tool>)> = view.tools().enumerate().collect();
         if !is_limited(view) {
             return tools.into_iter().map(|(_, tool)| Arc::clone(tool)).collect();
@@ -90,7 +90,7 @@ impl Dialect for Gateway {
         tools.into_iter().take(view.settings.max_tools_limit).map(|(_, tool)| Arc::clone(tool)).collect()
     }
 
-    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, view: &DialectView<'_>) -> Option<MetaTool> {
         match name {
             SEARCH if is_limited(view) || view.settings.always_searchable => Some(MetaTool::Search),
             CALL if is_limited(view) && view.settings.has_constant_list() => Some(MetaTool::Call),
@@ -98,7 +98,7 @@ impl Dialect for Gateway {
         }
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         Some(match self.meta_tool(name, view)? {
             MetaTool::Call => call_tool::call(arguments, SEARCH, view, |_| None),
             _ => search(arguments, view),
@@ -117,7 +117,7 @@ impl Dialect for Gateway {
         Some(result.lines().filter_map(hit).collect())
     }
 
-    fn instructions(&self, view: &View<'_>, categories: &[String]) -> String {
+    fn instructions(&self, view: &DialectView<'_>, categories: &[String]) -> String {
         if !is_limited(view) {
             return String::new();
         }
@@ -136,8 +136,8 @@ impl Dialect for Gateway {
     }
 }
 
-/// The place of a tool in the order of `seed`. All orders are equally likely, and a tool that comes
-/// or goes does not move the others.
+/// Returns the rank of a tool in the order of `seed`. All orders are equally likely, and adding or
+/// removing a tool does not move the others.
 fn shuffled(tool: &Tool, seed: u64) -> u64 {
     mix(naming::fnv1a(tool.id().bytes(), 0) ^ mix(seed))
 }
@@ -151,7 +151,7 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-fn search(arguments: &Value, view: &View<'_>) -> Outcome {
+fn search(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let Some(query) = arguments.get("query").and_then(Value::as_str) else {
         return Outcome::error("Missing required 'query' parameter");
     };
@@ -170,7 +170,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let passing = if ranking.passing > limit || hits.len() < limit { ranking.passing } else { ranking.total };
     let passing = passing.max(hits.len());
     if view.settings.exposed == Exposed::Accumulate && !view.settings.has_constant_list() {
-        hits = view.loadable(hits).0;
+        hits = view.split_loadable(hits).0;
     }
     let mut searched = view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool));
     searched.passing = passing;
@@ -187,8 +187,8 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     }
 }
 
-/// The hits as the document has them, and of how many the limit has left them.
-fn to_text(hits: &[(Arc<Tool>, String)], passing: usize, view: &View<'_>) -> String {
+/// Returns the hits in the documented format, with the number of matches that the limit left out.
+fn to_text(hits: &[(Arc<Tool>, String)], passing: usize, view: &DialectView<'_>) -> String {
     let mut text = format!("Found {} matching tools:\n", hits.len());
     for (at, (tool, name)) in hits.iter().enumerate() {
         text.push_str(&format!("\n{}. {name}", at + 1));

@@ -1,4 +1,4 @@
-//! The families of meta-tools.
+//! The dialects: families of meta-tools.
 
 mod bridge;
 mod call_tool;
@@ -22,15 +22,15 @@ use crate::{
     settings::Settings,
 };
 
-/// The name of the search of `gateway`, which doors without sessions answer in any dialect.
+/// The name of the search of `gateway`, which endpoints without sessions answer in any dialect.
 pub const GATEWAY_SEARCH: &str = gateway::SEARCH;
 
-/// What a dialect may look at to answer a call. It changes nothing.
-pub struct View<'a> {
+/// Read-only access to a session for a dialect that answers a call.
+pub struct DialectView<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) selection: &'a Selection,
     pub(crate) ranker: &'a dyn Ranker,
-    /// What somebody else's model makes of the texts that are ranked, where it was asked.
+    /// The vectors of an external model for the ranked texts, if it was asked.
     pub(crate) vectors: &'a Vectors,
     pub(crate) names: &'a Names,
     pub(crate) settings: &'a Settings,
@@ -47,29 +47,29 @@ pub struct View<'a> {
 }
 
 /// Tools with the names to show them under.
-pub(crate) type Named = Vec<(Arc<Tool>, String)>;
+pub(crate) type NamedTools = Vec<(Arc<Tool>, String)>;
 
-impl View<'_> {
-    /// The tools that the selection shows, in catalog order.
+impl DialectView<'_> {
+    /// Returns the tools that the selection shows, in catalog order.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.catalog.iter().filter(|tool| self.selection.allows(tool))
     }
 
-    /// The tools that are hidden until searched for.
+    /// Returns the tools that are hidden until searched for.
     pub(crate) fn deferred(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools().filter(|tool| !(self.is_static)(tool) && !is_always_on(tool))
     }
 
-    /// Ranks the visible tools. Dialects whose words are somebody else's have none for a doubt,
-    /// and ask for whatever there is; the model sees for itself what fits.
+    /// Ranks the visible tools. Dialects with prescribed texts cannot express doubt, and ask for
+    /// all hits; the model judges what fits.
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
         let query = query.vectors(Some(query.vectors.unwrap_or(self.vectors)));
         self.ranker.rank(&query, self.catalog, self.selection)
     }
 
-    /// Splits `tools` into those that one call can load, from the first on, and the rest. Tools that
-    /// were loaded before give way to them.
-    pub(crate) fn loadable(&self, tools: Named) -> (Named, Named) {
+    /// Splits `tools` into those that one call can load, from the first on, and the rest. Tools
+    /// that were loaded before are evicted for them.
+    pub(crate) fn split_loadable(&self, tools: NamedTools) -> (NamedTools, NamedTools) {
         let mut left = self.room;
         tools.into_iter().partition(|(tool, _)| {
             let takes = usize::from(!(self.is_static)(tool));
@@ -79,7 +79,7 @@ impl View<'_> {
         })
     }
 
-    /// What is noted of a search for `query` that shows these.
+    /// Returns the record of a search for `query` that shows these hits.
     pub(crate) fn searched<'t>(
         &self,
         query: &str,
@@ -90,8 +90,8 @@ impl View<'_> {
         Searched { query: query.to_owned(), tools: self.names.count(), matches, passing: hits.len(), hits }
     }
 
-    /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query
-    /// that finds nothing finds the tool it names.
+    /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query without
+    /// hits finds the tool that it names.
     pub(crate) fn rank_deferred(&self, text: &str, limit: usize) -> Result<Vec<Hit>, QueryError> {
         let knows_required = self.ranker.reads_required_words();
         let plain = if knows_required { text.to_owned() } else { without_required_marks(text) };
@@ -129,86 +129,90 @@ fn has_words(tool: &Tool, words: &[String]) -> bool {
 
 /// One family of meta-tools: names, schemas, replies, limits and errors.
 ///
-/// Pure: the same view and arguments give the same outcome. What should change is said as
-/// effects, which the session applies.
+/// Pure: the same view and arguments give the same outcome. Changes are returned as effects, which
+/// the session applies.
 pub trait Dialect: std::fmt::Debug + Send + Sync {
-    /// The name under which people choose it.
+    /// Returns the name under which users choose the dialect.
     fn name(&self) -> &'static str;
 
-    /// The ranker that its document describes.
+    /// Returns the ranker that the document of the dialect describes.
     fn default_ranker(&self) -> &'static str;
 
-    /// The meta-tools that the model sees now.
-    fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition>;
+    /// Returns the meta-tools that the model sees now.
+    fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition>;
 
-    /// Whether the meta-tools come behind the other tools.
+    /// Returns whether the meta-tools come after the other tools.
     fn lists_last(&self) -> bool {
         false
     }
 
-    /// Whether tools of the catalog can be visible, beside those that steer a conversation.
+    /// Returns whether tools of the catalog can be visible, in addition to those that steer a
+    /// conversation.
     fn lists_catalog(&self) -> bool {
         true
     }
 
-    /// Whether a tool that does not say so is hidden until searched for.
+    /// Returns whether a tool that does not declare it is hidden until searched for.
     fn defers(&self, tool: &Tool) -> bool {
         let _ = tool;
         true
     }
 
-    /// Tools that are shown before anything was searched for, beside those that always are.
-    fn exposed_at_first(&self, view: &View<'_>) -> Vec<Arc<Tool>> {
+    /// Returns the tools that are shown before any search, in addition to those that are always
+    /// shown.
+    fn exposed_at_first(&self, view: &DialectView<'_>) -> Vec<Arc<Tool>> {
         let _ = view;
         Vec::new()
     }
 
-    /// What its meta-tool `name` is for; `None` when it has no such tool now.
-    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool>;
+    /// Returns the purpose of the meta-tool `name`; `None` if there is no such tool now.
+    fn meta_tool(&self, name: &str, view: &DialectView<'_>) -> Option<MetaTool>;
 
-    /// Answers a call of the meta-tool `name`, or `None` when it has no such tool.
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome>;
+    /// Answers a call of the meta-tool `name`, or `None` if there is no such tool.
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome>;
 
-    /// What is wrong with calling a catalog tool by its own name, if anything is.
-    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
+    /// Returns the error of calling a catalog tool by its own name, if the dialect does not allow
+    /// it.
+    fn check_direct_call(&self, tool: &Arc<Tool>, view: &DialectView<'_>) -> Option<Outcome> {
         let _ = (tool, view);
         None
     }
 
-    /// Whether arguments must fit the tool's schema unless the settings say otherwise.
+    /// Returns whether arguments are validated against the tool's schema unless the settings
+    /// override it.
     fn checks_arguments(&self) -> bool {
         false
     }
 
-    /// The names that a result of one of its searches loaded, for rebuilding a session from
-    /// a transcript; `None` when `name` is not such a search or the text is not its result.
+    /// Returns the names that the result of a search loaded, for rebuilding a session from a
+    /// transcript; `None` if `name` is not such a search or the text is not its result.
     fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {
         let _ = (name, result);
         None
     }
 
-    /// The names that a result of one of its calls put away, likewise.
+    /// Returns the names that the result of a call unloaded, for the same purpose.
     fn unloaded_by(&self, name: &str, result: &str) -> Vec<String> {
         let _ = (name, result);
         Vec::new()
     }
 
-    /// What the system prompt says about it.
-    fn instructions(&self, view: &View<'_>, categories: &[String]) -> String;
+    /// Returns the instructions for the system prompt.
+    fn instructions(&self, view: &DialectView<'_>, categories: &[String]) -> String;
 
-    /// What is added to that for models that should look before they speak.
+    /// Returns an additional rule for models that should search before they answer.
     fn strict_rule(&self) -> &'static str {
         "Before you call any other tool, and before you say what you cannot do, search first."
     }
 
-    /// A message that lists what can be searched for, where the dialect keeps one.
-    fn reminder(&self, view: &View<'_>) -> Option<String> {
+    /// Returns a message that lists what can be searched for, if the dialect keeps one.
+    fn reminder(&self, view: &DialectView<'_>) -> Option<String> {
         let _ = view;
         None
     }
 }
 
-/// What a meta-tool is for.
+/// The purpose of a meta-tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaTool {
     /// Finds tools.
@@ -240,8 +244,8 @@ pub enum DialectName {
 }
 
 impl DialectName {
-    /// Those that every door can serve, for people to choose from. `code` is not one of
-    /// them: it needs a host that runs commands.
+    /// The dialects that every endpoint can serve. `code` is not one of them: it needs a host that
+    /// runs commands.
     pub const ALL: [Self; 6] = [Self::Explicit, Self::Gateway, Self::Select, Self::Ranked, Self::Schema, Self::Bridge];
 
     /// The names of [`ALL`](Self::ALL), in its order.
@@ -268,7 +272,7 @@ impl DialectName {
         }
     }
 
-    /// The names of its meta-tools, in every setting; no other tool may have one of them.
+    /// Returns the names of its meta-tools in every setting; no other tool may have one of them.
     pub fn meta_names(self) -> &'static [&'static str] {
         match self {
             Self::Explicit => explicit::META_NAMES,
@@ -281,7 +285,7 @@ impl DialectName {
         }
     }
 
-    /// The names that this tool must not be shown under.
+    /// Returns the names that this tool must not be shown under.
     pub(crate) fn reserved_from(self, tool: &Tool) -> &'static [&'static str] {
         match self {
             // Its search is itself one of the tools of a catalog file; a server's tool of that
@@ -291,7 +295,7 @@ impl DialectName {
         }
     }
 
-    /// The dialect itself.
+    /// Returns the dialect.
     pub fn dialect(self) -> &'static dyn Dialect {
         match self {
             Self::Explicit => &explicit::Explicit,
@@ -305,7 +309,7 @@ impl DialectName {
     }
 }
 
-/// The hits as tools with the names to show them under.
-fn named(hits: &[Hit], view: &View<'_>) -> Vec<(Arc<Tool>, String)> {
+/// Returns the hits as tools with the names to show them under.
+fn named(hits: &[Hit], view: &DialectView<'_>) -> Vec<(Arc<Tool>, String)> {
     hits.iter().map(|hit| (Arc::clone(&hit.tool), view.names.shown(&hit.tool))).collect()
 }

@@ -4,7 +4,7 @@ use pegboard_core::{Hit, Query, QueryError};
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, MetaTool, View,
+    Dialect, DialectView, MetaTool,
     call_tool::{self, CALL},
     named,
 };
@@ -16,7 +16,7 @@ use crate::{
 
 pub(super) const SEARCH: &str = "tool_search";
 
-/// None: a tool of a catalog file may have the name of its search (the original is itself one of
+/// Empty: a tool of a catalog file may have the name of its search (the original is itself one of
 /// the tools).
 pub(super) const META_NAMES: &[&str] = &[];
 
@@ -32,7 +32,7 @@ impl Dialect for Ranked {
         "sequence"
     }
 
-    fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let (default, most) = (view.settings.default_limit, view.settings.max_limit);
         let search = ToolDefinition {
             name: SEARCH.to_owned(),
@@ -55,7 +55,7 @@ impl Dialect for Ranked {
         [search].into_iter().chain(call).collect()
     }
 
-    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, view: &DialectView<'_>) -> Option<MetaTool> {
         match name {
             SEARCH => Some(MetaTool::Search),
             CALL if view.settings.has_constant_list() => Some(MetaTool::Call),
@@ -63,14 +63,14 @@ impl Dialect for Ranked {
         }
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         Some(match self.meta_tool(name, view)? {
             MetaTool::Call => call_tool::call(arguments, SEARCH, view, |_| None),
             _ => search(arguments, view),
         })
     }
 
-    fn instructions(&self, view: &View<'_>, categories: &[String]) -> String {
+    fn instructions(&self, view: &DialectView<'_>, categories: &[String]) -> String {
         let how = match view.settings.has_constant_list() {
             true => {
                 "There are more tools than you can keep in mind. Describe your task to tool_search, then call the \
@@ -86,9 +86,9 @@ impl Dialect for Ranked {
     }
 }
 
-/// The caller's limit: a number, or text that is one. Anything else, and nothing at all,
-/// is the default; what is out of range is drawn into it.
-fn limit(arguments: &Value, view: &View<'_>) -> usize {
+/// Returns the limit in the arguments: a number, or text that is one. Anything else means the
+/// default; a number out of range is clamped.
+fn limit(arguments: &Value, view: &DialectView<'_>) -> usize {
     let default = view.settings.default_limit as f64;
     let asked = match arguments.get("limit") {
         Some(Value::Number(number)) => number.as_f64(),
@@ -100,7 +100,7 @@ fn limit(arguments: &Value, view: &View<'_>) -> usize {
     asked.clamp(1.0, view.settings.max_limit as f64) as usize
 }
 
-fn search(arguments: &Value, view: &View<'_>) -> Outcome {
+fn search(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let query = match arguments.get("query") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.trim().to_owned(),
@@ -133,7 +133,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let mut text = to_text(&query, &hits, view);
     let mut loaded = None;
     if view.settings.hits == Hits::Listed {
-        let (fitting, others) = view.loadable(named(&hits, view));
+        let (fitting, others) = view.split_loadable(named(&hits, view));
         if !others.is_empty() {
             let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
             text.push_str(&format!("\nNot loaded, the limit of loaded tools is reached: {}", names.join(", ")));
@@ -147,8 +147,8 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     }
 }
 
-/// What the ranker does not find, the name may.
-fn or_exact(hits: Vec<Hit>, query: &str, view: &View<'_>) -> Vec<Hit> {
+/// Returns the hits, or the tool with the exact name if there are none.
+fn or_exact(hits: Vec<Hit>, query: &str, view: &DialectView<'_>) -> Vec<Hit> {
     if !hits.is_empty() {
         return hits;
     }
@@ -164,7 +164,7 @@ fn to_match(hit: &Hit) -> Value {
     })
 }
 
-fn to_text(query: &str, hits: &[Hit], view: &View<'_>) -> String {
+fn to_text(query: &str, hits: &[Hit], view: &DialectView<'_>) -> String {
     let mut text = format!("Best tools for '{query}' (ranked by relevance):");
     for (at, hit) in hits.iter().enumerate() {
         let description = match hit.tool.description() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Origin, QueryError, Tool};
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, MetaTool, Named, View};
+use super::{Dialect, DialectView, MetaTool, NamedTools};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -15,7 +15,7 @@ const SEARCH: &str = "ToolSearch";
 const DEFAULT_RESULTS: u64 = 5;
 const MAX_RESULTS: u64 = 25;
 
-/// Descriptions in the list of stubs are no longer than this, in bytes.
+/// Maximum number of bytes of a description in the list of stubs.
 const STUB_BYTES: usize = 120;
 
 /// The names of all its meta-tools.
@@ -37,7 +37,7 @@ impl Dialect for SchemaSearch {
         tool.origin() == Origin::Mcp
     }
 
-    fn meta_tools(&self, _view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         vec![ToolDefinition {
             name: SEARCH.to_owned(),
             description: "Get the schemas of deferred tools, and load them. `select:A,B` selects them by name; \
@@ -59,11 +59,11 @@ impl Dialect for SchemaSearch {
         }]
     }
 
-    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, _view: &DialectView<'_>) -> Option<MetaTool> {
         (name == SEARCH).then_some(MetaTool::Search)
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         (name == SEARCH).then(|| search(arguments, view).unwrap_or_else(Outcome::error))
     }
 
@@ -73,7 +73,7 @@ impl Dialect for SchemaSearch {
         Some(matches.iter().filter_map(|hit| hit.get("name")?.as_str()).map(str::to_owned).collect())
     }
 
-    fn instructions(&self, view: &View<'_>, _categories: &[String]) -> String {
+    fn instructions(&self, view: &DialectView<'_>, _categories: &[String]) -> String {
         let stubs: Vec<String> =
             view.deferred().map(|tool| format!("- {}: {}", view.names.shown(tool), stub(tool.description()))).collect();
         if stubs.is_empty() {
@@ -95,7 +95,7 @@ fn stub(description: &str) -> String {
     format!("{}…", &line[..line.floor_char_boundary(STUB_BYTES - 1)])
 }
 
-fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
+fn search(arguments: &Value, view: &DialectView<'_>) -> Result<Outcome, String> {
     let query = arguments.get("query").and_then(Value::as_str).ok_or("ToolSearch requires `query` (string)")?;
     let query = query.trim();
     if query.is_empty() {
@@ -111,14 +111,14 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
         None => keywords(query, arguments, view, &mut reply)?,
     };
     let mut outcome = Outcome::json(Value::Object(reply));
-    // Whoever names a tool has not searched for it.
+    // A call that names a tool is not a search.
     if names.is_none() {
         outcome.searched.push(view.searched(query, loaded.len(), loaded.iter().map(|(tool, _)| tool)));
     }
     Ok(if loaded.is_empty() { outcome } else { outcome.with_effect(Effect::Load(loaded)) })
 }
 
-fn select(names: &str, view: &View<'_>, reply: &mut Map<String, Value>) -> Vec<(Arc<Tool>, String)> {
+fn select(names: &str, view: &DialectView<'_>, reply: &mut Map<String, Value>) -> Vec<(Arc<Tool>, String)> {
     let mut found: Vec<(Arc<Tool>, String)> = Vec::new();
     let mut missing = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -133,7 +133,7 @@ fn select(names: &str, view: &View<'_>, reply: &mut Map<String, Value>) -> Vec<(
             }
         }
     }
-    let (found, unloaded) = view.loadable(found);
+    let (found, unloaded) = view.split_loadable(found);
     let matches: Vec<Value> = found.iter().map(|(tool, shown)| to_match(tool, shown, None)).collect();
     reply.insert("matches".into(), matches.into());
     reply.insert("missing".into(), missing.into());
@@ -141,8 +141,8 @@ fn select(names: &str, view: &View<'_>, reply: &mut Map<String, Value>) -> Vec<(
     found
 }
 
-/// Names the tools for which there is no room.
-fn note_unloaded(unloaded: Named, reply: &mut Map<String, Value>) {
+/// Adds the names of the tools for which there is no room.
+fn note_unloaded(unloaded: NamedTools, reply: &mut Map<String, Value>) {
     if !unloaded.is_empty() {
         let names: Vec<String> = unloaded.into_iter().map(|(_, name)| name).collect();
         reply.insert("not_loaded".into(), names.into());
@@ -152,7 +152,7 @@ fn note_unloaded(unloaded: Named, reply: &mut Map<String, Value>) {
 fn keywords(
     query: &str,
     arguments: &Value,
-    view: &View<'_>,
+    view: &DialectView<'_>,
     reply: &mut Map<String, Value>,
 ) -> Result<Vec<(Arc<Tool>, String)>, String> {
     let asked = arguments.get("max_results").and_then(Value::as_u64).unwrap_or(DEFAULT_RESULTS);
@@ -160,7 +160,7 @@ fn keywords(
         QueryError::NoTerms | QueryError::Empty => "ToolSearch: `query` has no scorable terms".to_owned(),
         error => format!("ToolSearch: {error}"),
     })?;
-    let (shown, unloaded) = view.loadable(super::named(&hits, view));
+    let (shown, unloaded) = view.split_loadable(super::named(&hits, view));
     let matches: Vec<Value> =
         hits.iter().zip(&shown).map(|(hit, (tool, name))| to_match(tool, name, Some(hit.score))).collect();
     reply.insert("matches".into(), matches.into());

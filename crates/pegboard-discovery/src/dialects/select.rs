@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::QueryError;
 use serde_json::{Value, json};
 
-use super::{Dialect, MetaTool, Named, View, named};
+use super::{Dialect, DialectView, MetaTool, NamedTools, named};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -29,7 +29,7 @@ impl Dialect for Select {
         "keyword"
     }
 
-    fn meta_tools(&self, _view: &View<'_>) -> Vec<ToolDefinition> {
+    fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         vec![ToolDefinition {
             name: SEARCH.to_owned(),
             description: "Load tools that are listed by name only, so that they can be called from the next turn on. \
@@ -51,11 +51,11 @@ impl Dialect for Select {
         }]
     }
 
-    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+    fn meta_tool(&self, name: &str, _view: &DialectView<'_>) -> Option<MetaTool> {
         (name == SEARCH).then_some(MetaTool::Search)
     }
 
-    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn call(&self, name: &str, arguments: &Value, view: &DialectView<'_>) -> Option<Outcome> {
         (name == SEARCH).then(|| search(arguments, view).unwrap_or_else(Outcome::error))
     }
 
@@ -65,26 +65,26 @@ impl Dialect for Select {
         Some(matches.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
-    fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
+    fn instructions(&self, _view: &DialectView<'_>, categories: &[String]) -> String {
         let how = "Some tools are listed by name only. Load one with tool_search, by keywords or with \
                    `select:name`, before you call it; loaded tools stay.";
         prompt::section(how, categories)
     }
 
-    fn reminder(&self, view: &View<'_>) -> Option<String> {
+    fn reminder(&self, view: &DialectView<'_>) -> Option<String> {
         let names: Vec<String> = view.deferred().map(|tool| view.names.shown(tool)).collect();
         let names = names.join("\n");
         Some(format!("<available-deferred-tools>\n{names}\n</available-deferred-tools>"))
     }
 }
 
-fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
+fn search(arguments: &Value, view: &DialectView<'_>) -> Result<Outcome, String> {
     let (query, max_results) = parse(arguments)?;
     let query = query.trim();
     if query.is_empty() {
         return Err("query is required".to_owned());
     }
-    let matches: Named = match query.strip_prefix("select:") {
+    let matches: NamedTools = match query.strip_prefix("select:") {
         Some(names) => names.split(',').flat_map(|name| selected(name.trim(), view)).collect(),
         None => match view.rank_deferred(query, max_results) {
             Ok(hits) => named(&hits, view),
@@ -92,22 +92,22 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
             Err(error) => return Err(error.to_string()),
         },
     };
-    let (matches, unloaded) = view.loadable(matches);
-    let names = |tools: &Named| tools.iter().map(|(_, name)| Value::from(name.as_str())).collect::<Vec<_>>();
+    let (matches, unloaded) = view.split_loadable(matches);
+    let names = |tools: &NamedTools| tools.iter().map(|(_, name)| Value::from(name.as_str())).collect::<Vec<_>>();
     let mut reply = json!({"matches": names(&matches)});
     if !unloaded.is_empty() {
         reply["not_loaded"] = names(&unloaded).into();
     }
     let mut outcome = Outcome::json(reply);
-    // Whoever names a tool has not searched for it.
+    // A call that names a tool is not a search.
     if !query.starts_with("select:") {
         outcome.searched.push(view.searched(query, matches.len(), matches.iter().map(|(tool, _)| tool)));
     }
     Ok(if matches.is_empty() { outcome } else { outcome.with_effect(Effect::Load(matches)) })
 }
 
-/// The deferred tools with exactly this name, else the one that another spelling means.
-fn selected(name: &str, view: &View<'_>) -> Named {
+/// Returns the deferred tools with exactly this name, else the one that another spelling means.
+fn selected(name: &str, view: &DialectView<'_>) -> NamedTools {
     let deferred = view.names.resolve(name).into_iter().filter(|tool| !(view.is_static)(tool));
     deferred.map(|tool| (Arc::clone(&tool), view.names.shown(&tool))).collect()
 }

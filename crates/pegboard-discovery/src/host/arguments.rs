@@ -1,15 +1,16 @@
-//! The arguments of the tools that read offloaded outputs: read leniently where they are clear,
-//! refused by name where they are not.
+//! The arguments of the tools that read offloaded outputs: parsed leniently if unambiguous,
+//! rejected by name otherwise.
 
 use serde_json::Value;
 
 use super::HostTool;
 
-/// Matching lines that a search shows unless told otherwise, and at most.
+/// Number of matching lines that a search shows by default.
 const DEFAULT_RESULTS: i64 = 50;
+/// Maximum number of matching lines that a search shows.
 const MAX_RESULTS: i64 = 1000;
 
-/// What is wrong with the arguments; the model reads it.
+/// An error in the arguments, for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArgumentError {
@@ -35,7 +36,7 @@ pub enum ArgumentError {
     End,
 }
 
-/// What to do with an output.
+/// The operation on an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Shows characters.
@@ -65,7 +66,7 @@ pub enum Request {
     },
 }
 
-/// The file, and what to do with it.
+/// Parses the file and the operation.
 ///
 /// # Errors
 /// When an argument is missing or wrong.
@@ -108,7 +109,7 @@ fn max_results(arguments: &Value) -> Result<usize, ArgumentError> {
     Ok(usize::try_from(asked.clamp(1, MAX_RESULTS)).unwrap_or(1))
 }
 
-/// A parameter that is there; `null` is as good as nothing.
+/// Returns a parameter if it is present and not `null`.
 fn given<'a>(arguments: &'a Value, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
@@ -129,8 +130,7 @@ fn flag(arguments: &Value, name: &'static str) -> Result<bool, ArgumentError> {
     }
 }
 
-/// A whole number, also where it is spelled `5.0` or `"5"`. What is beyond all numbers is
-/// as good as the last of them.
+/// Returns an integer, also if it is spelled `5.0` or `"5"`. A number out of range is clamped.
 fn integer(arguments: &Value, name: &'static str) -> Result<Option<i64>, ArgumentError> {
     let Some(value) = given(arguments, name) else { return Ok(None) };
     let whole = |number: f64| (number.is_finite() && number.fract() == 0.0).then_some(number as i64);

@@ -1,11 +1,11 @@
-//! Tools as an HTTP API, for models that write programs.
+//! The tools of the HTTP API, for models that write programs.
 
 use serde_json::{Value, json};
 
-/// The variable that tells a program where the API is.
+/// The environment variable with the address of the API.
 pub const URL_VARIABLE: &str = "MCP_API_URL";
 
-/// The variable that holds the token for it.
+/// The environment variable with the token for the API.
 pub const TOKEN_VARIABLE: &str = "MCP_API_TOKEN";
 
 pub(super) fn api_spec() -> (&'static str, Value) {

@@ -1,5 +1,5 @@
-//! Tools that the host itself carries out: what they are called, what models are told of
-//! them, and what they say. Doing it is the host's.
+//! Tools that the host itself carries out: their names, definitions and texts. The host implements
+//! them.
 
 pub mod arguments;
 pub mod code;
@@ -33,7 +33,7 @@ pub enum HostTool {
 }
 
 impl HostTool {
-    /// All of them.
+    /// All host tools.
     pub const ALL: [Self; 8] = [
         Self::SearchLargeOutput,
         Self::ReadLargeOutput,
@@ -45,13 +45,13 @@ impl HostTool {
         Self::AskHuman,
     ];
 
-    /// Those that read offloaded outputs.
+    /// The tools that read offloaded outputs.
     pub const OUTPUTS: [Self; 3] = [Self::SearchLargeOutput, Self::ReadLargeOutput, Self::QueryLargeOutput];
 
-    /// Those that fetch what servers offer beside tools.
+    /// The tools that fetch prompts and resources of servers.
     pub const OFFERS: [Self; 2] = [Self::GetPrompt, Self::GetResource];
 
-    /// The name that models call it by.
+    /// Returns the name that models call it by.
     pub fn name(self) -> &'static str {
         match self {
             Self::SearchLargeOutput => "search_large_output",
@@ -65,28 +65,28 @@ impl HostTool {
         }
     }
 
-    /// The tool with this name.
+    /// Returns the tool with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Whether a tool of the catalog is one of [`OUTPUTS`](Self::OUTPUTS).
+    /// Returns whether a tool of the catalog is one of [`OUTPUTS`](Self::OUTPUTS).
     pub fn is_reader(tool: &Tool) -> bool {
         tool.is_own() && Self::OUTPUTS.iter().any(|reader| reader.name() == tool.name())
     }
 
-    /// Whether a tool of the catalog is a host tool, and not the user's.
+    /// Returns whether a tool of the catalog is a host tool rather than the user's.
     pub fn is_host_tool(tool: &Tool) -> bool {
         tool.is_own() && Self::from_name(tool.name()).is_some()
     }
 
-    /// What models are told of it.
+    /// Returns the definition for models.
     pub fn definition(self) -> ToolDefinition {
         let (description, input_schema) = self.wording();
         ToolDefinition { name: self.name().to_owned(), description: description.to_owned(), input_schema }
     }
 
-    /// As a tool of the catalog, for those that are found or listed like any other.
+    /// Returns the tool for the catalog, for host tools that are searched or listed like others.
     pub fn to_raw(self) -> RawTool {
         let (description, schema) = self.wording();
         let read_only = !matches!(self, Self::ExecuteShellCommand);

@@ -1,4 +1,4 @@
-//! What servers keep beside their tools, and the person at the other end.
+//! Prompts and resources of servers, and questions to the user.
 
 use pegboard_core::text;
 use serde_json::{Value, json};
@@ -49,32 +49,33 @@ pub(super) fn ask() -> (&'static str, Value) {
     )
 }
 
-/// Entries of one kind that the prompt lists; more are only counted, by server.
+/// Maximum number of entries of one kind that the prompt lists; more are only counted by server.
 const MAX_LISTED: usize = 8;
 
-/// Characters of a name or URI in the prompt; a longer one is left out.
+/// Maximum number of characters of a name or URI in the prompt; a longer one is left out.
 const MAX_NAME: usize = 200;
 
-/// Characters of one description in the prompt.
+/// Maximum number of characters of a description in the prompt.
 const MAX_DESCRIPTION: usize = 160;
 
-/// Something that a server keeps beside its tools.
+/// A prompt or resource of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Whose it is.
+pub struct ServerOffer {
+    /// The name of the server.
     pub server: String,
-    /// Its name or URI there.
+    /// The name or URI at the server.
     pub key: String,
-    /// What it is.
+    /// The description.
     pub description: String,
 }
 
-/// What the system prompt says of prompts and resources; nothing where there are none.
-pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
-    let list = |title: &str, how: &str, kept: &[Kept]| {
+/// Returns the section of the system prompt about prompts and resources; empty if there are none.
+pub fn offers_section(prompts: &[ServerOffer], resources: &[ServerOffer]) -> String {
+    let list = |title: &str, how: &str, kept: &[ServerOffer]| {
         let mut text = format!("## {title}\n\n{how}");
-        // A name is data: one that would not fit on a line is none.
-        let is_named = |entry: &&Kept| entry.key.chars().count() <= MAX_NAME && !entry.key.contains(char::is_control);
+        // A name is data: one that does not fit on a line is left out.
+        let is_named =
+            |entry: &&ServerOffer| entry.key.chars().count() <= MAX_NAME && !entry.key.contains(char::is_control);
         for entry in kept.iter().filter(is_named) {
             let description = crate::prompt::one_line(&entry.description);
             let description = text::excerpt(&description, MAX_DESCRIPTION);
@@ -83,7 +84,7 @@ pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
         }
         text
     };
-    let section = |title: &str, tool: HostTool, kept: &[Kept]| {
+    let section = |title: &str, tool: HostTool, kept: &[ServerOffer]| {
         let tool = tool.name();
         let what = title.to_lowercase();
         if kept.len() <= MAX_LISTED {
@@ -103,8 +104,8 @@ pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
     sections.join("\n\n")
 }
 
-/// How many entries each server has, in the order of the servers.
-fn counts(kept: &[Kept]) -> Vec<(&str, usize)> {
+/// Counts the entries of each server, in the order of the servers.
+fn counts(kept: &[ServerOffer]) -> Vec<(&str, usize)> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for entry in kept {
         match counts.iter_mut().find(|(server, _)| *server == entry.server) {
@@ -121,8 +122,9 @@ mod tests {
 
     #[test]
     fn sections_name_the_tool_that_fetches() {
-        let kept = Kept { server: "docs".to_owned(), key: "greet".to_owned(), description: "Greets.".to_owned() };
-        let text = kept_section(std::slice::from_ref(&kept), &vec![kept.clone(); MAX_LISTED + 1]);
+        let kept =
+            ServerOffer { server: "docs".to_owned(), key: "greet".to_owned(), description: "Greets.".to_owned() };
+        let text = offers_section(std::slice::from_ref(&kept), &vec![kept.clone(); MAX_LISTED + 1]);
         assert!(text.contains("fetch one at a time with `get_prompt`.\n- greet (server docs): Greets."), "{text}");
         assert!(text.ends_with("Fetch one at a time with `get_resource`."), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Offloaded outputs: what stands in their place, and how models read them.
+//! Offloaded outputs: the text in their place, and the tools that read them.
 
 use serde_json::{Map, Value, json};
 
@@ -63,14 +63,14 @@ fn filter(of: &str) -> [(String, Value); 3] {
     ]
 }
 
-/// What is told of an output that was put aside.
+/// The description of an offloaded output.
 #[derive(Clone, Copy, Debug)]
-pub struct Aside<'a> {
-    /// The tool that made it.
+pub struct OffloadedOutput<'a> {
+    /// The tool that produced the output.
     pub tool: &'a str,
-    /// The name to read it by.
+    /// The name for reading the output.
     pub filename: &'a str,
-    /// Where it is.
+    /// The path of the file.
     pub path: &'a str,
     /// Its length in characters.
     pub chars: usize,
@@ -80,15 +80,15 @@ pub struct Aside<'a> {
     pub is_json: bool,
     /// Whether it can be queried.
     pub can_query: bool,
-    /// How it begins.
+    /// The beginning of the output.
     pub head: &'a str,
-    /// How it ends.
+    /// The end of the output.
     pub tail: &'a str,
-    /// How many characters are between the two.
+    /// Number of omitted characters between the two.
     pub omitted: usize,
 }
 
-/// What the model reads in place of an output that was put aside.
+/// Returns the text that the model reads in place of an offloaded output.
 ///
 /// ```
 /// use pegboard_discovery::host::outputs::{Aside, offloaded};
@@ -100,8 +100,8 @@ pub struct Aside<'a> {
 /// };
 /// assert!(offloaded(&aside).contains("abc\n[… 3 characters omitted …]\nxyz"));
 /// ```
-pub fn offloaded(aside: &Aside<'_>) -> String {
-    let Aside { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *aside;
+pub fn offload_notice(aside: &OffloadedOutput<'_>) -> String {
+    let OffloadedOutput { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *aside;
     let kind = if is_json { "JSON, " } else { "" };
     let shown = head.chars().count();
     let mut text = format!(
@@ -136,35 +136,35 @@ pub fn offloaded(aside: &Aside<'_>) -> String {
     text
 }
 
-/// What follows a range that was too long to be read at once.
+/// Returns the note after a range that was too long to be read at once.
 pub fn read_cut(last: usize) -> String {
     format!("\n\n[Truncated after character {last}. Continue with start={}.]", last + 1)
 }
 
-/// What a search says that found nothing.
+/// The text of a search without matches.
 pub const NO_MATCHES: &str = "No matches found for the given pattern.";
 
-/// What follows a search that has found as much as it may.
+/// Returns the note after a search that reached the maximum number of results.
 pub fn search_full(results: usize) -> String {
     format!("\n[Stopped after {results} results; there are more. Narrow the pattern, or raise max_results.]")
 }
 
-/// What follows a search whose results are more than fits.
+/// Returns the note after a search whose results do not fit.
 pub fn search_cut() -> String {
     "\n[Truncated. Narrow the pattern, or lower max_results.]".to_owned()
 }
 
-/// What follows a search that took too long.
+/// Returns the note after a search that timed out.
 pub fn search_late(seconds: u64, searched: usize) -> String {
     format!("\n[Stopped after {seconds} s, at character {searched}. Use a simpler pattern.]")
 }
 
-/// What follows the results of a query that are more than fits.
+/// Returns the note after the results of a query that do not fit.
 pub fn query_cut() -> String {
     "\n[Truncated. Narrow the filter, for example with a slice such as `.[0:20]`.]".to_owned()
 }
 
-/// What follows the results of a query that then failed.
+/// Returns the note after the results of a query that failed later.
 pub fn query_failed(reason: &str) -> String {
     format!("\n[Stopped here: {reason}]")
 }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_notice_shows_what_it_has() {
-        let aside = Aside {
+        let aside = OffloadedOutput {
             tool: "list",
             filename: "f.json",
             path: "/o/f.json",
@@ -211,8 +211,8 @@ mod tests {
                         Find: search_large_output {\"filename\":\"f.json\",\"operation\":\"search\",\
                         \"pattern\":\"<regular expression>\"}\n\
                         Query: query_large_output {\"filename\":\"f.json\",\"query\":\"<jq filter>\"}";
-        assert_eq!(offloaded(&aside), expected);
-        let nothing = Aside { chars: 0, head: "", ..aside };
-        assert!(offloaded(&nothing).contains("\"start\":1,\"end\":1"));
+        assert_eq!(offload_notice(&aside), expected);
+        let nothing = OffloadedOutput { chars: 0, head: "", ..aside };
+        assert!(offload_notice(&nothing).contains("\"start\":1,\"end\":1"));
     }
 }

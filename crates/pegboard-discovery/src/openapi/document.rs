@@ -1,11 +1,11 @@
-//! The OpenAPI text of one server's tools.
+//! The OpenAPI document of one server's tools.
 
 use pegboard_core::{Tool, text::excerpt};
 use serde_json::{Map, Value, json};
 
 use super::{
     ApiServer, UniqueNames, identifier, path_of,
-    schema::{self, Limits},
+    schema::{self, SchemaLimits},
     yaml,
 };
 use crate::{
@@ -14,26 +14,30 @@ use crate::{
     tokens::estimate_tokens,
 };
 
-/// How much of a schema is shown where there is room, and when one tool is asked for and has
-/// more than fits, tried in this order.
-const LIMITS: [Limits; 3] =
-    [Limits { depth: 24, nodes: 5000 }, Limits { depth: 6, nodes: 400 }, Limits { depth: 3, nodes: 60 }];
+/// The limits of schemas, tried in this order: without shortage, and for a single tool that is too
+/// large.
+const SCHEMA_LIMITS: [SchemaLimits; 3] = [
+    SchemaLimits { depth: 24, nodes: 5000 },
+    SchemaLimits { depth: 6, nodes: 400 },
+    SchemaLimits { depth: 3, nodes: 60 },
+];
 
-/// Bytes of a schema that is read at all.
+/// Maximum number of bytes of a schema that is parsed.
 const MAX_SCHEMA_BYTES: usize = 1 << 20;
 
-/// Characters of a tool's summary.
+/// Maximum number of characters of a tool's summary.
 const MAX_SUMMARY: usize = 120;
 
-/// Characters of the description of a tool or a server.
+/// Maximum number of characters of the description of a tool or a server.
 const MAX_DESCRIPTION: usize = 4000;
 
-/// Characters of an operation's identifier, before what makes it unique.
+/// Maximum number of characters of an operation's identifier, before its unique suffix.
 const MAX_IDENTIFIER: usize = 96;
 
-/// The text for all tools of `server`, or for `only` one, in at most about `max_tokens`.
+/// Returns the document for all tools of `server`, or for `only` one, in at most about
+/// `max_tokens`.
 pub(super) fn write(server: &ApiServer<'_>, only: Option<&Tool>, max_tokens: usize) -> String {
-    // Whoever asks for one tool reads the same identifier as whoever asks for all.
+    // The identifier of a tool is the same in a document of one tool and of all tools.
     let mut names = UniqueNames::default();
     let named: Vec<(&Tool, String)> = server
         .tools
@@ -46,16 +50,21 @@ pub(super) fn write(server: &ApiServer<'_>, only: Option<&Tool>, max_tokens: usi
     match only {
         Some(only) => {
             let one: Vec<(&Tool, String)> = named.into_iter().filter(|(tool, _)| std::ptr::eq(*tool, only)).collect();
-            let fitting = LIMITS.iter().find_map(|limits| in_full(server, &one, *limits, max_tokens));
+            let fitting = SCHEMA_LIMITS.iter().find_map(|limits| in_full(server, &one, *limits, max_tokens));
             fitting.unwrap_or_else(|| in_short(server, &one, true, max_tokens))
         }
-        None => in_full(server, &named, LIMITS[0], max_tokens)
+        None => in_full(server, &named, SCHEMA_LIMITS[0], max_tokens)
             .unwrap_or_else(|| in_short(server, &named, false, max_tokens)),
     }
 }
 
-/// With the parameters of every tool, if that fits.
-fn in_full(server: &ApiServer<'_>, tools: &[(&Tool, String)], limits: Limits, max_tokens: usize) -> Option<String> {
+/// Returns the document with the parameters of every tool, if that fits.
+fn in_full(
+    server: &ApiServer<'_>,
+    tools: &[(&Tool, String)],
+    limits: SchemaLimits,
+    max_tokens: usize,
+) -> Option<String> {
     let mut schemas = reply_schemas();
     let mut paths = Map::new();
     let mut tokens = 0;
@@ -73,7 +82,8 @@ fn in_full(server: &ApiServer<'_>, tools: &[(&Tool, String)], limits: Limits, ma
     (estimate_tokens(&text) <= max_tokens).then_some(text)
 }
 
-/// Paths and summaries; when that is too much as well, the last tools are only named.
+/// Returns the document with paths and summaries; if that is too much as well, the last tools are
+/// only named.
 fn in_short(server: &ApiServer<'_>, tools: &[(&Tool, String)], is_one: bool, max_tokens: usize) -> String {
     let note = if is_one { TOO_LARGE } else { TOO_MANY };
     let operations: Vec<(String, Value, usize)> = tools
@@ -108,7 +118,7 @@ const TOO_LARGE: &str = "The parameters are omitted because there are too many; 
 const TOO_MANY: &str =
     "The parameters are omitted because there are many tools: get the spec of the tool that you need with `tool_name`.";
 
-/// Names of further tools, as many as fit.
+/// Returns the names of further tools, as many as fit.
 fn also(names: &[&str], max_tokens: usize) -> String {
     if names.is_empty() {
         return String::new();
@@ -168,7 +178,7 @@ fn document(
 
 const REPLY: &str = "#/components/schemas/Reply";
 
-/// What every call is answered with.
+/// Returns the schemas of the responses to every call.
 fn reply_schemas() -> Map<String, Value> {
     let reply = json!({
         "type": "object",
@@ -190,8 +200,8 @@ fn response(description: &str, schema: &Value) -> Value {
     json!({"description": description, "content": {"application/json": {"schema": schema}}})
 }
 
-/// What is told of one tool.
-fn operation(tool: &Tool, name: &str, limits: Limits, schemas: &mut Map<String, Value>) -> Value {
+/// Returns the operation of one tool.
+fn operation(tool: &Tool, name: &str, limits: SchemaLimits, schemas: &mut Map<String, Value>) -> Value {
     let mut operation = head(tool, name);
     let about = excerpt(tool.description().trim(), MAX_DESCRIPTION);
     if operation.get("summary").and_then(Value::as_str) != Some(&*about) && !about.is_empty() {
@@ -214,7 +224,7 @@ fn operation(tool: &Tool, name: &str, limits: Limits, schemas: &mut Map<String, 
     operation.into()
 }
 
-/// The same without parameters.
+/// Returns the operation without parameters.
 fn short_operation(tool: &Tool, name: &str) -> Value {
     let mut operation = head(tool, name);
     operation.insert("requestBody".to_owned(), json!({"$ref": "#/components/requestBodies/Arguments"}));
@@ -235,7 +245,7 @@ fn head(tool: &Tool, name: &str) -> Map<String, Value> {
     head
 }
 
-/// The first sentence of what a tool says of itself, else its title.
+/// Returns the first sentence of a tool's description, else its title.
 fn summary(tool: &Tool) -> String {
     let text = match tool.description().trim() {
         "" => tool.title().unwrap_or_default(),
@@ -246,7 +256,7 @@ fn summary(tool: &Tool) -> String {
     excerpt(if sentence.is_empty() { &text } else { sentence }.trim(), MAX_SUMMARY).into_owned()
 }
 
-/// Arguments are an object, also where their schema does not say so.
+/// Returns a schema of type `object`, also if the schema does not declare it.
 fn as_object(schema: Value) -> Value {
     match schema {
         Value::Object(map) if !map.contains_key("type") && !map.contains_key("$ref") => {

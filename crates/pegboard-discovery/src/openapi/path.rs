@@ -1,9 +1,10 @@
-//! Where in the API a tool is.
+//! The paths of tools in the API.
 
 const MCP: &str = "/tools/mcp/";
 const OWN: &str = "/tools/custom/";
 
-/// The path of a tool; `server` is `None` for the host's own. Names are percent-encoded.
+/// Returns the path of a tool; `server` is `None` for the host's own tools. Names are
+/// percent-encoded.
 ///
 /// ```
 /// use pegboard_discovery::openapi::{parse_path, path_of};
@@ -20,7 +21,7 @@ pub fn path_of(server: Option<&str>, name: &str) -> String {
     }
 }
 
-/// The server and the name that a path leads to, if it is one of a tool.
+/// Returns the server and the name of the tool at a path, if there can be one.
 pub fn parse_path(path: &str) -> Option<(Option<String>, String)> {
     let part = |text: &str| decoded(text).filter(|name| is_segment(name));
     if let Some(rest) = path.strip_prefix(MCP) {
@@ -31,7 +32,7 @@ pub fn parse_path(path: &str) -> Option<(Option<String>, String)> {
     Some((None, part(name)?))
 }
 
-/// Whether a name can be a part of a path: clients fold dots away, encoded or not.
+/// Returns whether a name can be a segment of a path: clients normalize dots, encoded or not.
 pub(super) fn is_segment(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
 }
@@ -47,7 +48,7 @@ fn encoded(name: &str) -> String {
     text
 }
 
-/// The text behind a percent-encoding; `None` when it is broken or not UTF-8.
+/// Decodes percent-encoded text; `None` if it is malformed or not UTF-8.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

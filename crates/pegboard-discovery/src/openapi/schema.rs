@@ -11,23 +11,24 @@ use serde_json::{Map, Value, json};
 
 use self::{keywords::Types, references::References};
 
-/// How much of a schema is converted; what lies beyond allows anything.
+/// Limits of a converted schema; parts beyond them allow anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct SchemaLimits {
     /// Schemas within each other.
     pub(super) depth: usize,
     /// Schemas, properties and values in all.
     pub(super) nodes: usize,
 }
 
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const MAX_DESCRIPTION: usize = 2000;
 
-/// Bytes of a pattern; longer ones are not for reading.
+/// Maximum number of bytes of a pattern; longer ones are dropped.
 const MAX_PATTERN: usize = 1000;
 
-/// Converts a tool's schema. What it refers to is added to `components`, named after `owner`.
-pub(super) fn convert(schema: &Value, owner: &str, limits: Limits, components: &mut Map<String, Value>) -> Value {
+/// Converts a tool's schema. Referenced schemas are added to `components`, with names that start
+/// with `owner`.
+pub(super) fn convert(schema: &Value, owner: &str, limits: SchemaLimits, components: &mut Map<String, Value>) -> Value {
     let mut converter = Converter { references: References::new(schema, owner, components), limits, nodes: 0 };
     let mut converted = converter.schema(schema, 0);
     while let Some((target, name)) = converter.references.next() {
@@ -45,12 +46,12 @@ pub(super) fn convert(schema: &Value, owner: &str, limits: Limits, components: &
 
 struct Converter<'a> {
     references: References<'a>,
-    limits: Limits,
+    limits: SchemaLimits,
     nodes: usize,
 }
 
 impl Converter<'_> {
-    /// Whether there is room for one more of anything.
+    /// Takes one unit off the budget; `false` if it is used up.
     fn take(&mut self) -> bool {
         self.nodes += 1;
         self.nodes <= self.limits.nodes
@@ -99,7 +100,7 @@ impl Converter<'_> {
         Value::Object(keywords::ordered(out))
     }
 
-    /// `enum` and `const`.
+    /// Converts `enum` and `const`.
     fn values(&mut self, map: &Map<String, Value>, out: &mut Map<String, Value>, types: &mut Types) {
         let values: Vec<Value> = match (map.get("const"), map.get("enum")) {
             (Some(value), _) => vec![value.clone()],
@@ -156,7 +157,7 @@ impl Converter<'_> {
         }
     }
 
-    /// What an array may contain. A tuple becomes a choice: positions cannot be told.
+    /// Converts the items of an array. A tuple becomes a choice: OpenAPI 3.0 has no positions.
     fn items(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
         let tuple = map.get("prefixItems").or(map.get("items")).and_then(Value::as_array);
         let Some(tuple) = tuple else {
@@ -184,7 +185,7 @@ impl Converter<'_> {
         })
     }
 
-    /// The schemas of `allOf`, `anyOf` or `oneOf`.
+    /// Converts the schemas of `allOf`, `anyOf` or `oneOf`.
     fn list(&mut self, map: &Map<String, Value>, key: &str, depth: usize) -> Vec<Value> {
         let list = map.get(key).and_then(Value::as_array).into_iter().flatten();
         let mut converted = Vec::new();
@@ -198,7 +199,7 @@ impl Converter<'_> {
         converted
     }
 
-    /// `anyOf` and `oneOf`; that null is one of the choices is said otherwise.
+    /// Converts `anyOf` and `oneOf`; an alternative that is null becomes `nullable`.
     fn alternatives(
         &mut self,
         map: &Map<String, Value>,
@@ -231,7 +232,7 @@ impl Converter<'_> {
     }
 }
 
-/// Kinds of items of a tuple that are told apart.
+/// Maximum number of different items of a tuple.
 const MAX_CHOICES: usize = 50;
 
 fn is_null_type(schema: &Value) -> bool {

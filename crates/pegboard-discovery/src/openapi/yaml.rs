@@ -1,17 +1,17 @@
 //! JSON as YAML in block style.
 //!
-//! Written by hand: only writing is needed, the usual crate for it is no longer maintained,
-//! and the text must not change with somebody else's release.
+//! Written by hand: only a writer is needed, the usual crate is no longer maintained, and the text
+//! must not change with a release of a dependency.
 
 use serde_json::{Map, Number, Value};
 
-/// Readers need not take longer keys than this, unless they are marked as keys.
+/// Maximum length of a key that parsers must accept without an explicit marker.
 const MAX_SIMPLE_KEY: usize = 120;
 
-/// Words that readers of YAML 1.1 or 1.2 take for something else than a text.
+/// Words that parsers of YAML 1.1 or 1.2 do not read as text.
 const NO_TEXTS: [&str; 11] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"];
 
-/// The document, ending with a line break.
+/// Returns the document, ending with a line break.
 pub(super) fn write(value: &Value) -> String {
     let mut text = String::new();
     match value {
@@ -25,7 +25,7 @@ pub(super) fn write(value: &Value) -> String {
     text
 }
 
-/// Entries, the first where the text stands and the others on lines of their own.
+/// Writes entries, the first at the current position and the others on lines of their own.
 fn mapping(map: &Map<String, Value>, indent: usize, text: &mut String) {
     for (at, (key, value)) in map.iter().enumerate() {
         if at > 0 {
@@ -86,7 +86,7 @@ fn pad(indent: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// A text, number, flag or nothing; or a container without content.
+/// Writes a text, number, flag or null, or an empty container.
 fn scalar(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Null => text.push_str("null"),
@@ -99,7 +99,8 @@ fn scalar(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// A number as readers of YAML 1.1 know it too: an exponent has a sign, and a point before it.
+/// Returns a number that parsers of YAML 1.1 accept too: with a sign in the exponent, and a point
+/// before it.
 fn number(value: &Number) -> String {
     let text = value.to_string();
     let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return text };
@@ -108,7 +109,7 @@ fn number(value: &Number) -> String {
     format!("{mantissa}{point}e{sign}{exponent}")
 }
 
-/// Whether a text of several lines can stand as it is.
+/// Returns whether a text of several lines can be written as a literal block.
 fn can_be_literal(value: &str) -> bool {
     let is_plain_start = value.starts_with(|c: char| !c.is_whitespace());
     let is_fine = |c: char| c == '\n' || is_printable(c);
@@ -134,7 +135,7 @@ fn quoted_or_plain(value: &str, text: &mut String) {
     }
 }
 
-/// Whether a text means itself without quotes, whoever reads it.
+/// Returns whether a text has the same meaning without quotes, for every parser.
 fn is_plain(value: &str) -> bool {
     let starts_well = value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let is_fine = |c: char| c.is_alphanumeric() && is_printable(c) || " _-./()+,;%".contains(c);
@@ -145,7 +146,8 @@ fn is_plain(value: &str) -> bool {
             && !NO_TEXTS.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// Three numbers with points between are no number.
+/// Returns whether a text consists of three numbers with points in between, which no parser reads
+/// as a number.
 fn is_version(value: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     value.split('.').count() == 3 && value.split('.').all(is_number)
@@ -168,7 +170,7 @@ fn quoted(value: &str, text: &mut String) {
     text.push('"');
 }
 
-/// Whether a character may stand in a document on one line.
+/// Returns whether a character may be written unescaped on one line.
 fn is_printable(c: char) -> bool {
     let is_break = matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}');
     let is_odd = matches!(c, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}');

@@ -2,14 +2,14 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Names of tools: a regular expression, or a text with `*` and `?` where that is no
+/// A pattern over tool names: a regular expression, or a glob with `*` and `?` if it is not a valid
 /// regular expression (`*_file`).
 #[derive(Clone, Debug)]
 pub struct NamePattern {
     regex: Regex,
 }
 
-/// A pattern that is neither.
+/// A pattern that is neither a regular expression nor a glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is neither a regular expression nor a name with `*`: {reason}")]
 pub struct PatternError {
@@ -17,11 +17,11 @@ pub struct PatternError {
     reason: String,
 }
 
-/// Compiled size that a pattern may have.
+/// Maximum size of a compiled pattern.
 const SIZE_LIMIT: usize = 1 << 20;
 
 impl NamePattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// When it can be read neither way.
@@ -39,13 +39,13 @@ impl NamePattern {
         Ok(Self { regex: regex.map_err(wrong)? })
     }
 
-    /// Whether it means `name`.
+    /// Returns whether the pattern matches `name`.
     pub fn matches(&self, name: &str) -> bool {
         self.regex.is_match(name)
     }
 }
 
-/// `pattern` as a regular expression if nothing in it but `*` and `?` is special.
+/// Returns `pattern` as a regular expression if only `*` and `?` in it are special.
 fn glob(pattern: &str) -> Option<String> {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:* ?".contains(c);
     if !pattern.chars().all(is_plain) {

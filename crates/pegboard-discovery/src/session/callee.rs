@@ -1,4 +1,4 @@
-//! What a call means.
+//! Resolution of calls.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Session;
 use crate::dialects::MetaTool;
 
-/// What a call of a name means in one session.
+/// The meaning of a called name in one session.
 #[derive(Clone, Debug)]
 pub enum Callee {
     /// A meta-tool that answers by itself.
@@ -21,10 +21,10 @@ pub enum Callee {
     Unknown(String),
 }
 
-/// The name under which a meta-tool takes the arguments.
+/// The key under which a meta-tool takes the arguments.
 const ARGUMENTS: &str = "arguments";
 
-/// Names under which models also pass the arguments.
+/// Other keys under which models pass the arguments.
 const OTHER_NAMES: [&str; 5] = ["args", "parameters", "params", "input", "tool_input"];
 
 /// The key under which a call of a meta-tool has the tool's arguments, as an object or as a text that is
@@ -44,12 +44,12 @@ pub fn arguments_key(arguments: &Value) -> Option<&str> {
     }
 }
 
-/// Whether a key of a call of a meta-tool can be an argument of the tool.
+/// Returns whether a key of a call of a meta-tool can be an argument of the tool.
 pub fn is_beside_name(key: &str) -> bool {
     key != "name" && key != ARGUMENTS
 }
 
-/// The arguments of the tool that a meta-tool is to call with these.
+/// Returns the arguments of the tool inside those of a meta-tool.
 pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
     if let Some(value) = arguments_key(arguments).and_then(|key| arguments.get(key)) {
         return unquoted(value);
@@ -58,16 +58,16 @@ pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
     Cow::Owned(Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()))
 }
 
-/// The value of a text that is JSON, since some models write the object as text.
+/// Returns the value of a text that is JSON, because some models write the object as text.
 fn unquoted(value: &Value) -> Cow<'_, Value> {
     let read = value.as_str().and_then(|text| serde_json::from_str(text).ok());
     read.map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 impl Session {
-    /// What a call of `name` with these arguments means.
+    /// Resolves a call of `name` with these arguments.
     pub fn resolve(&self, name: &str, arguments: &Value) -> Callee {
-        let found = |name: &str| self.shown_as(name).or_else(|| self.names.find(name));
+        let found = |name: &str| self.find_visible(name).or_else(|| self.names.find(name));
         match self.meta_tool(name) {
             Some(MetaTool::Call) => match arguments.get("name").and_then(Value::as_str) {
                 // The meta-tool itself says what is missing.

@@ -1,4 +1,4 @@
-//! What a call leads to.
+//! The execution of calls.
 
 use std::sync::Arc;
 
@@ -8,44 +8,44 @@ use serde_json::{Value, json};
 use super::Session;
 use crate::{
     arguments::CalledAs,
-    dialects::View,
+    dialects::DialectView,
     host::{self, HostTool, arguments::ArgumentError},
     names::echo,
     outcome::{Effect, Reply, Searched, ToolDefinition},
-    usage::{Lead, Step},
+    usage::{SearchLead, UsageStep},
 };
 
-/// What a call leads to: a catalog tool, or something that the host does.
+/// The target of a call: a catalog tool, or an operation of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// The identity of the catalog tool; `None` for what the host does itself.
+    /// The identity of the catalog tool; `None` for an operation of the host.
     pub id: Option<String>,
-    /// Its server.
+    /// The server of the tool.
     pub server: Option<String>,
-    /// Its own name there.
+    /// The name of the tool at its server.
     pub name: String,
-    /// The arguments to call it with.
+    /// The arguments of the tool.
     pub arguments: Value,
     /// Whether the call came through a meta-tool; `arguments` are then the inner ones.
     pub is_wrapped: bool,
 }
 
-/// What a call led to.
+/// The answer of a session to a call.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// What the model gets to read; for a catalog tool, nothing yet.
+pub struct CallAnswer {
+    /// The reply to the model; empty if a catalog tool must be called first.
     pub reply: Reply,
-    /// What user interfaces get beside it.
+    /// Data for user interfaces.
     pub metadata: Option<Value>,
     /// Whether the call failed.
     pub is_error: bool,
-    /// The catalog tool to call, if that is what it led to.
+    /// The tool to call, if the call resolved to one.
     pub target: Option<Target>,
-    /// Whether the visible list is another one now.
+    /// Whether the visible list has changed.
     pub list_changed: bool,
-    /// Tools that had to give way to what was loaded, by the cap on loaded tools.
+    /// The tools that were unloaded because of the maximum number of loaded tools.
     pub evicted: Vec<String>,
-    /// The searches that it took.
+    /// The searches that the call made.
     pub searched: Vec<Searched>,
     /// The definitions of what was found, best first: of the tools that the call loads or
     /// exposes, loaded before or not; where it loads nothing, of the hits of its searches. For
@@ -55,7 +55,7 @@ pub struct Answer {
     pub is_misfit: bool,
 }
 
-impl Answer {
+impl CallAnswer {
     fn of(reply: Reply) -> Self {
         Self {
             reply,
@@ -70,8 +70,8 @@ impl Answer {
         }
     }
 
-    /// What its searches found, for user interfaces: what the dialect tells, else each query with the
-    /// number of matches and the names of the hits.
+    /// Returns the results of its searches for user interfaces: those of the dialect, else each
+    /// query with the number of matches and the names of the hits.
     pub fn search_metadata(&self) -> Option<Value> {
         let search = |searched: &Searched| {
             let hits: Vec<&str> = searched.hits.iter().map(|tool| tool.name()).collect();
@@ -81,53 +81,55 @@ impl Answer {
         self.metadata.clone().or_else(|| (!self.searched.is_empty()).then(searches))
     }
 
-    fn refusal(reply: Reply) -> Self {
+    fn error(reply: Reply) -> Self {
         Self { is_error: true, ..Self::of(reply) }
     }
 }
 
-/// What is wrong with the arguments of a tool that reads outputs: it has words of its own for that.
-fn wrong_for_reader(tool: &Tool, arguments: &Value) -> Option<ArgumentError> {
+/// Returns the error in the arguments of a tool that reads outputs, which has error texts of its
+/// own.
+fn check_reader_arguments(tool: &Tool, arguments: &Value) -> Option<ArgumentError> {
     let reader = HostTool::from_name(tool.name()).filter(|_| HostTool::is_reader(tool))?;
     host::arguments::parse(reader, arguments).err()
 }
 
 impl Session {
     /// Answers a call of any name: a meta-tool, or a tool of the catalog.
-    pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+    pub fn call(&mut self, name: &str, arguments: &Value) -> CallAnswer {
         self.call_with(name, arguments, &Vectors::default())
     }
 
-    /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
-    pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
+    /// Answers a call like [`call`](Self::call), with the vectors of
+    /// [`vectors_for`](Self::vectors_for).
+    pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> CallAnswer {
         let answer = self.answer(name, arguments, vectors);
-        self.trail.follow(&answer);
+        self.trail.record(&answer);
         answer
     }
 
-    /// The search that the last call may have come from. Whoever has carried the call out says
-    /// so by [`arrive`](Self::arrive).
-    pub fn lead(&self) -> Option<&Lead> {
+    /// Returns the search that may have led to the last call. After the call has succeeded, its
+    /// executor reports that with [`confirm_lead`](Self::confirm_lead).
+    pub fn lead(&self) -> Option<&SearchLead> {
         self.trail.lead()
     }
 
-    /// A call has done its work; what there is to learn from that.
-    pub fn arrive(&mut self, lead: &Lead) -> Option<Step> {
-        self.trail.arrive(lead)
+    /// Records that a call has succeeded; returns what can be learned from it.
+    pub fn confirm_lead(&mut self, lead: &SearchLead) -> Option<UsageStep> {
+        self.trail.confirm(lead)
     }
 
-    fn answer(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
-        let call = |view: &View<'_>| self.dialect().call(name, arguments, view);
+    fn answer(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> CallAnswer {
+        let call = |view: &DialectView<'_>| self.dialect().call(name, arguments, view);
         let outcome = self.meta_tool(name).and_then(|_| self.with_view_of(&*self.ranker, vectors, call));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
         let changes_list =
             outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. } | Effect::Host { .. }));
         let before = changes_list.then(|| self.visible());
-        let mut answer = Answer {
+        let mut answer = CallAnswer {
             metadata: outcome.metadata,
             is_error: outcome.is_error,
             searched: outcome.searched,
-            ..Answer::of(outcome.reply)
+            ..CallAnswer::of(outcome.reply)
         };
         for effect in outcome.effects {
             match effect {
@@ -163,40 +165,40 @@ impl Session {
         tools.iter().map(|(tool, name)| self.names.definition(tool, name)).collect()
     }
 
-    /// A call of a tool that is not a meta-tool. One that is not loaded runs all the same:
-    /// hiding saves context, it is no permission.
-    fn call_catalog_tool(&mut self, name: &str, arguments: &Value) -> Answer {
-        let loaded = self.shown_as(name);
+    /// Answers a call of a tool that is not a meta-tool. A tool that is not loaded is called too:
+    /// hiding saves context and is not a permission.
+    fn call_catalog_tool(&mut self, name: &str, arguments: &Value) -> CallAnswer {
+        let loaded = self.find_visible(name);
         let is_loaded = loaded.is_some();
         let Some(tool) = loaded.or_else(|| self.names.find(name)) else {
-            return Answer::refusal(Reply::Text(self.names.unknown(name)));
+            return CallAnswer::error(Reply::Text(self.names.unknown(name)));
         };
         let is_listed = is_loaded || self.lists_everything;
-        let refused = self.with_view(|view| self.dialect().refuse(&tool, view));
+        let refused = self.with_view(|view| self.dialect().check_direct_call(&tool, view));
         if let Some(refused) = refused.filter(|_| !self.lists_everything) {
-            return Answer::refusal(refused.reply);
+            return CallAnswer::error(refused.reply);
         }
         if !is_listed && !self.settings.run_unloaded {
             let definition = ToolDefinition::of(&tool, &self.names.shown(&tool)).to_json();
             let text = format!("`{}` is not loaded; load it first. It is: {definition}", echo(name));
-            return Answer::refusal(Reply::Text(text));
+            return CallAnswer::error(Reply::Text(text));
         }
-        let mut answer = Answer::of(Reply::Text(String::new()));
+        let mut answer = CallAnswer::of(Reply::Text(String::new()));
         self.invoke(&tool, arguments.clone(), false, &mut answer);
         answer
     }
 
-    /// Lets a call go to its tool, unless its arguments do not fit.
-    fn invoke(&mut self, tool: &Arc<Tool>, arguments: Value, is_wrapped: bool, answer: &mut Answer) {
+    /// Resolves a call to its tool, unless its arguments are invalid.
+    fn invoke(&mut self, tool: &Arc<Tool>, arguments: Value, is_wrapped: bool, answer: &mut CallAnswer) {
         let name = self.names.shown(tool);
         let called = CalledAs { name: &name, is_wrapped };
-        if let Some(error) = wrong_for_reader(tool, &arguments) {
+        if let Some(error) = check_reader_arguments(tool, &arguments) {
             answer.reply = Reply::Text(error.to_string());
             (answer.is_error, answer.is_misfit) = (true, true);
             return;
         }
         let is_usual = self.dialect().checks_arguments();
-        match self.settings.validation.refusal(tool, &arguments, is_usual, &called) {
+        match self.settings.validation.reject(tool, &arguments, is_usual, &called) {
             Some(text) => {
                 answer.reply = Reply::Text(text);
                 (answer.is_error, answer.is_misfit) = (true, true);
@@ -205,7 +207,7 @@ impl Session {
         }
     }
 
-    /// Where a call goes, noting that the tool was used.
+    /// Returns the target of a call, and records that the tool was used.
     fn target(&mut self, tool: &Arc<Tool>, arguments: Value, is_wrapped: bool) -> Target {
         self.loaded.touch_tool(tool);
         Target {

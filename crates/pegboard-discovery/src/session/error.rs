@@ -1,8 +1,8 @@
-//! Why a session cannot begin or be restored.
+//! Errors of creating and restoring sessions.
 
 use super::saved::FORMAT;
 
-/// Why a session cannot begin or be restored.
+/// The reason why a session cannot be created or restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {

@@ -1,4 +1,4 @@
-//! Sessions that follow what happens outside them: a conversation, a changed catalog.
+//! Updates of a session from outside: from a transcript, and from a changed catalog.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Session {
-    /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
-    /// names that were loaded.
+    /// Loads the tools that the results in `transcript` had loaded, and updates its reminder;
+    /// returns the names of the loaded tools.
     pub fn follow(&mut self, transcript: &mut impl Transcript) -> Vec<String> {
         if !self.dialect().lists_catalog() {
             transcript.keep_loaded(&[]);
@@ -79,26 +79,26 @@ impl Session {
             transcript.remind(reminder);
         }
         let exposed = self.exposed.iter().flatten();
-        let kept = exposed.chain(self.loaded.shown());
+        let kept = exposed.chain(self.loaded.visible());
         let kept: Vec<String> = kept.map(|shown| shown.name().to_owned()).collect();
         transcript.keep_loaded(&kept);
         self.list_changes += u64::from(before != self.visible_names());
         loaded
     }
 
-    /// Goes on with another catalog; the names of loaded tools that it no longer has.
+    /// Switches to another catalog; returns the names of loaded tools that it no longer has.
     pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
         let before = self.visible();
-        self.selection = Arc::new(self.asked.settled(&catalog));
+        self.selection = Arc::new(self.asked.resolved_for(&catalog));
         self.names = Arc::new(Names::new(&catalog, &self.selection, self.naming_dialect()));
         self.catalog = catalog;
-        self.fix();
-        self.renew(&before)
+        self.compute_always_visible();
+        self.refresh_tools(&before)
     }
 
-    /// Goes on with the catalog, the selection and the options of `other`, a conversation of
-    /// the same dialect such as the one that this was forked from, and shares what was worked
-    /// out for it; the names of loaded tools that are gone.
+    /// Switches to the catalog, the selection and the options of `other`, a session of the same
+    /// dialect such as the one that this was forked from, and shares its computed data; returns the
+    /// names of loaded tools that are gone.
     pub fn update_like(&mut self, other: &Self) -> Vec<String> {
         self.asked = Arc::clone(&other.asked);
         self.selection = Arc::clone(&other.selection);
@@ -112,15 +112,16 @@ impl Session {
         self.names = Arc::clone(&other.names);
         self.catalog = other.catalog.clone();
         self.fixed = Arc::clone(&other.fixed);
-        self.renew(&before)
+        self.refresh_tools(&before)
     }
 
-    /// Lets loaded and exposed tools follow the catalog; the names of those that are gone.
-    fn renew(&mut self, before: &[Arc<ToolDefinition>]) -> Vec<String> {
-        let mut vanished = self.loaded.renew(&self.catalog, &self.selection, &self.names);
+    /// Updates the loaded and exposed tools from the catalog; returns the names of those that are
+    /// gone.
+    fn refresh_tools(&mut self, before: &[Arc<ToolDefinition>]) -> Vec<String> {
+        let mut vanished = self.loaded.refresh(&self.catalog, &self.selection, &self.names);
         self.exposed.iter_mut().for_each(|exposed| {
             exposed.retain_mut(|shown| {
-                let is_there = shown.renew(&self.catalog, &self.selection, &self.names);
+                let is_there = shown.refresh(&self.catalog, &self.selection, &self.names);
                 if !is_there {
                     vanished.push(shown.name().to_owned());
                 }

@@ -1,4 +1,4 @@
-//! Tools that a conversation has loaded.
+//! The loaded tools of a session.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -6,39 +6,39 @@ use pegboard_core::{Catalog, Selection, Tool};
 
 use super::{
     Session,
-    visible::{Fixed, Shown, find_allowed},
+    visible::{AlwaysVisible, VisibleTool, find_allowed},
 };
 use crate::names::Names;
 
-/// Loaded tools, in the order of their loading.
+/// Loaded tools, in the order in which they were loaded.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     pub(super) tools: Vec<LoadedTool>,
-    pub(super) away: Vec<Away>,
+    pub(super) away: Vec<MissingTool>,
     /// Counts what is loaded or called, to tell what was used last.
     pub(super) clock: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct LoadedTool {
-    pub(super) shown: Shown,
+    pub(super) shown: VisibleTool,
     pub(super) is_pinned: bool,
     /// When it was loaded or called last.
     pub(super) used: u64,
 }
 
-/// A loaded tool that the catalog does not have now. It is loaded again when it comes back:
+/// A loaded tool that the catalog does not have at the moment. It is loaded again when it returns:
 /// a server that restarts has no tools for a moment.
 #[derive(Debug)]
-pub(super) struct Away {
+pub(super) struct MissingTool {
     pub(super) id: String,
     pub(super) shown_as: String,
     pub(super) is_pinned: bool,
     pub(super) used: u64,
 }
 
-impl Away {
-    /// Those that are remembered; the oldest give way.
+impl MissingTool {
+    /// Maximum number of remembered missing tools; the oldest are dropped.
     pub(super) const MOST: usize = 1000;
 
     fn of(loaded: &LoadedTool) -> Self {
@@ -50,43 +50,43 @@ impl Away {
         }
     }
 
-    /// The tool, if it is back.
+    /// Returns the tool if the catalog has it again.
     fn find(&self, catalog: &Catalog, selection: &Selection, names: &Names) -> Option<LoadedTool> {
         let tool = find_allowed(catalog, selection, &self.id)?;
-        let shown = Shown::new(tool, &self.shown_as, names);
+        let shown = VisibleTool::new(tool, &self.shown_as, names);
         Some(LoadedTool { shown, is_pinned: self.is_pinned, used: self.used })
     }
 }
 
 impl Loaded {
-    pub(super) fn shown(&self) -> impl Iterator<Item = &Shown> {
+    pub(super) fn visible(&self) -> impl Iterator<Item = &VisibleTool> {
         self.tools.iter().map(|loaded| &loaded.shown)
     }
 
-    /// Whether a tool of this name is loaded.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.shown().any(|shown| shown.name() == name)
+    /// Returns whether a tool of this name is loaded.
+    pub(super) fn is_loaded(&self, name: &str) -> bool {
+        self.visible().any(|shown| shown.name() == name)
     }
 
-    /// How many tools one call can load where at most `most` are kept; 0 keeps all.
+    /// Returns how many tools one call can load if at most `most` are kept; 0 keeps all.
     pub(super) fn room(&self, most: usize) -> usize {
         let pinned = self.tools.iter().filter(|loaded| loaded.is_pinned).count();
         if most == 0 { usize::MAX } else { most.saturating_sub(pinned) }
     }
 
-    /// Loads a tool at this time of the clock, unless it is visible anyway.
+    /// Loads a tool at this time of the clock, unless it is always visible.
     fn load(&mut self, tool: &Arc<Tool>, name: &str, used: u64, is_visible: bool, names: &Names) {
         // The same tool under the same name: comparing addresses first is cheap.
         let is_it = |loaded: &&mut LoadedTool| Arc::ptr_eq(&loaded.shown.tool, tool) && loaded.shown.name() == name;
         match self.tools.iter_mut().find(is_it) {
             Some(loaded) => loaded.used = used,
             None if is_visible => {}
-            None => self.tools.push(LoadedTool { shown: Shown::new(tool, name, names), is_pinned: false, used }),
+            None => self.tools.push(LoadedTool { shown: VisibleTool::new(tool, name, names), is_pinned: false, used }),
         }
     }
 
-    /// Lets the least recently used tools go until there are at most `most`, if that is not 0;
-    /// their names. The order of the others stays, and pinned tools stay.
+    /// Unloads the least recently used tools until there are at most `most`, if that is not 0;
+    /// returns their names. The order of the others stays, and pinned tools stay.
     fn evict(&mut self, most: usize) -> Vec<String> {
         let mut evicted = Vec::new();
         while most > 0 && self.tools.len() > most {
@@ -102,7 +102,7 @@ impl Loaded {
         self.tools.retain(|loaded| !names.iter().any(|name| name == loaded.shown.name()));
     }
 
-    /// Notes that something was called by this name.
+    /// Records a call by this name.
     pub(super) fn touch(&mut self, name: &str) {
         self.clock += 1;
         if let Some(loaded) = self.tools.iter_mut().find(|loaded| loaded.shown.name() == name) {
@@ -110,7 +110,7 @@ impl Loaded {
         }
     }
 
-    /// Notes that a tool was called, if it is loaded.
+    /// Records a call of a tool, if it is loaded.
     pub(super) fn touch_tool(&mut self, tool: &Arc<Tool>) {
         if let Some(loaded) = self.tools.iter_mut().find(|loaded| Arc::ptr_eq(&loaded.shown.tool, tool)) {
             self.clock += 1;
@@ -118,16 +118,16 @@ impl Loaded {
         }
     }
 
-    /// Follows the catalog: what it lacks is away, and what it has again is back. The names of
-    /// those that are gone now.
-    pub(super) fn renew(&mut self, catalog: &Catalog, selection: &Selection, names: &Names) -> Vec<String> {
+    /// Updates the loaded tools from the catalog: tools that it lacks become missing, and missing
+    /// ones that it has again are loaded. Returns the names of those that are gone now.
+    pub(super) fn refresh(&mut self, catalog: &Catalog, selection: &Selection, names: &Names) -> Vec<String> {
         let mut vanished = Vec::new();
         let (tools, away) = (&mut self.tools, &mut self.away);
         tools.retain_mut(|loaded| {
-            let is_there = loaded.shown.renew(catalog, selection, names);
+            let is_there = loaded.shown.refresh(catalog, selection, names);
             if !is_there {
                 vanished.push(loaded.shown.name().to_owned());
-                away.push(Away::of(loaded));
+                away.push(MissingTool::of(loaded));
             }
             is_there
         });
@@ -137,21 +137,22 @@ impl Loaded {
             tools.extend(back);
             is_away
         });
-        away.drain(..away.len().saturating_sub(Away::MOST));
+        away.drain(..away.len().saturating_sub(MissingTool::MOST));
         vanished
     }
 
-    /// Lets go what is visible anyway now.
-    pub(super) fn drop_visible(&mut self, fixed: &Fixed) {
+    /// Unloads tools that are always visible now.
+    pub(super) fn drop_visible(&mut self, fixed: &AlwaysVisible) {
         let visible: HashSet<*const Tool> = fixed.tools().map(|shown| Arc::as_ptr(&shown.tool)).collect();
         self.tools.retain(|loaded| !visible.contains(&Arc::as_ptr(&loaded.shown.tool)));
     }
 }
 
 impl Session {
-    /// Keeps a loaded tool from being evicted, by any spelling of its name; whether it is loaded.
+    /// Keeps a loaded tool from being evicted, by any spelling of its name; `false` if it is not
+    /// loaded.
     pub fn pin(&mut self, name: &str) -> bool {
-        let found = self.names.find(name).filter(|_| !self.loaded.has(name));
+        let found = self.names.find(name).filter(|_| !self.loaded.is_loaded(name));
         let is_it = |loaded: &&mut LoadedTool| match &found {
             Some(tool) => Arc::ptr_eq(&loaded.shown.tool, tool),
             None => loaded.shown.name() == name,
@@ -160,7 +161,7 @@ impl Session {
         loaded.map(|loaded| loaded.is_pinned = true).is_some()
     }
 
-    /// Loads tools; the names of those that had to give way.
+    /// Loads tools; returns the names of those that were evicted.
     pub(super) fn load(&mut self, tools: &[(Arc<Tool>, String)]) -> Vec<String> {
         if !self.dialect().lists_catalog() {
             return Vec::new();
@@ -175,7 +176,7 @@ impl Session {
         self.loaded.evict(self.settings.max_loaded)
     }
 
-    /// Puts tools away, those that were visible from the start included.
+    /// Unloads tools, including those that were visible from the start.
     pub(super) fn unload(&mut self, names: &[String]) {
         self.loaded.unload(names);
         let pre_discovered = self.pre_discovered_tools();
@@ -183,7 +184,7 @@ impl Session {
         let gone: Vec<String> = gone.map(|tool| tool.id().to_owned()).collect();
         if !gone.is_empty() {
             self.removed.extend(gone);
-            self.fix();
+            self.compute_always_visible();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a model is told before it calls anything.
+//! Texts and tools for a model before its first call.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use pegboard_core::Tool;
 
 use super::Session;
 use crate::{
-    dialects::{MetaTool, View},
+    dialects::{DialectView, MetaTool},
     outcome::ToolDefinition,
     prompt,
 };
 
-/// Tools for a provider that searches them by itself.
+/// The tools for a provider that searches them itself.
 #[derive(Clone, Debug)]
-pub struct Native {
+pub struct NativeTools {
     /// What the model sees from the start.
     pub tools: Vec<Arc<ToolDefinition>>,
     /// What it may find.
@@ -23,13 +23,13 @@ pub struct Native {
 }
 
 impl Session {
-    /// What the system prompt says about finding tools.
+    /// Returns the section of the system prompt about finding tools.
     pub fn prompt(&self) -> String {
         self.prompt_of(|categories| self.with_view(|view| self.dialect().instructions(view, categories)))
     }
 
-    /// [`prompt`](Self::prompt) for a provider that searches by itself: `how` says how to use its
-    /// search, in place of what the dialect says about its meta-tools.
+    /// Returns the [`prompt`](Self::prompt) for a provider with its own search: `how` describes
+    /// that search, in place of the instructions for meta-tools.
     pub fn native_prompt(&self, how: &str) -> String {
         self.prompt_of(|categories| prompt::section(how, categories))
     }
@@ -68,13 +68,13 @@ impl Session {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use pegboard_core::{Catalog, Limits, Selection, load};
+    /// use pegboard_core::{Catalog, LoadLimits, Selection, load};
     /// use pegboard_discovery::{DialectName, Session, Settings};
     /// use pegboard_engine::Keyword;
     /// use serde_json::{Value, json};
     ///
     /// let file = br#"[{"name": "get_weather", "deferred": true}, {"name": "read_clock", "deferred": false}]"#;
-    /// let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+    /// let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default())?.tools);
     /// let ranker = Arc::new(Keyword::default());
     /// let session =
     ///     Session::new(DialectName::Select, Settings::default(), catalog, Selection::everything(), ranker)?;
@@ -88,16 +88,16 @@ impl Session {
     /// assert_eq!(tools[2], json!({"name": "get_weather", "defer_loading": true}));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn native(&self) -> Native {
+    pub fn native(&self) -> NativeTools {
         let is_shown = |tool: &Arc<Tool>| self.fixed.tools().any(|shown| Arc::ptr_eq(&shown.tool, tool));
         let lists = self.dialect().lists_catalog();
         let hidden = self.catalog.iter().filter(|tool| lists && self.selection.allows(tool) && !is_shown(tool));
         let deferred = hidden.map(|tool| ToolDefinition::of(tool, &self.names.shown(tool))).collect();
         let tools = self.fixed.tools().map(|shown| Arc::clone(&shown.definition)).collect();
-        Native { tools, deferred, search: self.fixed.meta.first().cloned() }
+        NativeTools { tools, deferred, search: self.fixed.meta.first().cloned() }
     }
 
-    /// The name of the tool that searches, where there is one now.
+    /// Returns the name of the search tool, if there is one now.
     pub fn search_name(&self) -> Option<&str> {
         let is_search = |name: &str| self.meta_tool(name) == Some(MetaTool::Search);
         let names = || self.fixed.meta.iter().map(|meta| meta.name.as_str());
@@ -105,11 +105,11 @@ impl Session {
         names().find(|name| is_search(name)).or_else(|| names().next())
     }
 
-    /// What the model is reminded of in the conversation itself, where the dialect does that.
+    /// Returns the reminder for the conversation itself, if the dialect has one.
     pub(super) fn reminder(&self) -> Option<String> {
         let text = self.with_view(|view| self.dialect().reminder(view))?;
         let Some(template) = &self.settings.reminder_template else { return Some(text) };
-        let names = |view: &View<'_>| view.deferred().map(|tool| view.names.shown(tool)).collect::<Vec<_>>();
+        let names = |view: &DialectView<'_>| view.deferred().map(|tool| view.names.shown(tool)).collect::<Vec<_>>();
         Some(prompt::fill(template, &[("{names}", &self.with_view(names).join("\n"))]))
     }
 }

@@ -1,10 +1,10 @@
-//! Sessions as values.
+//! Serialization of sessions.
 
 use serde_json::{Value, json};
 
 use super::{
-    Session, SessionError, Shown,
-    loaded::{Away, Loaded, LoadedTool},
+    Session, SessionError, VisibleTool,
+    loaded::{Loaded, LoadedTool, MissingTool},
     visible::find_allowed,
 };
 
@@ -12,16 +12,16 @@ use super::{
 pub(super) const FORMAT: u64 = 1;
 
 impl Session {
-    /// The session as a value that [`restore`](Self::restore) takes.
+    /// Returns the session as a value for [`restore`](Self::restore).
     pub fn to_json(&self) -> Value {
-        let tool = |shown: &Shown| json!({"id": shown.tool.id(), "shown_as": shown.name()});
+        let tool = |shown: &VisibleTool| json!({"id": shown.tool.id(), "shown_as": shown.name()});
         let loaded = |loaded: &LoadedTool| {
             let mut value = tool(&loaded.shown);
             value["pinned"] = loaded.is_pinned.into();
             value["used"] = loaded.used.into();
             value
         };
-        let away = |away: &Away| json!({"id": away.id, "shown_as": away.shown_as, "pinned": away.is_pinned, "used": away.used});
+        let away = |away: &MissingTool| json!({"id": away.id, "shown_as": away.shown_as, "pinned": away.is_pinned, "used": away.used});
         let exposed = self.exposed.as_ref();
         json!({
             "version": FORMAT,
@@ -34,8 +34,8 @@ impl Session {
         })
     }
 
-    /// Takes over what was saved. Tools that the catalog does not have stay away until it
-    /// has them again.
+    /// Restores a saved session. Tools that the catalog does not have are missing until it has them
+    /// again.
     ///
     /// # Errors
     /// When the value is of another format or incomplete; the session is then unchanged.
@@ -54,7 +54,7 @@ impl Session {
                 return None;
             }
             let tool = find_allowed(&self.catalog, &self.selection, entry.get("id")?.as_str()?)?;
-            Some(Shown::new(tool, entry.get("shown_as")?.as_str()?, &self.names))
+            Some(VisibleTool::new(tool, entry.get("shown_as")?.as_str()?, &self.names))
         };
         let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
         let is_pinned = |entry: &Value| entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
@@ -64,11 +64,11 @@ impl Session {
         let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
         let away = |entry: &Value| {
             let (id, shown_as) = (text(entry, "id")?, text(entry, "shown_as")?);
-            Some(Away { id, shown_as, is_pinned: is_pinned(entry), used: number(entry, "used") })
+            Some(MissingTool { id, shown_as, is_pinned: is_pinned(entry), used: number(entry, "used") })
         };
         let missing = list.iter().filter(|entry| find(entry).is_none()).filter_map(away);
-        let most = if self.dialect().lists_catalog() { Away::MOST } else { 0 };
-        let missing: Vec<Away> = missing.take(most).collect();
+        let most = if self.dialect().lists_catalog() { MissingTool::MOST } else { 0 };
+        let missing: Vec<MissingTool> = missing.take(most).collect();
         let exposed = saved.get("exposed").and_then(Value::as_array);
         let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
         let tools = list.iter().filter_map(loaded).collect();
@@ -76,7 +76,7 @@ impl Session {
         self.exposed = exposed;
         let removed = saved.get("removed").and_then(Value::as_array).into_iter().flatten();
         self.removed = removed.filter_map(Value::as_str).map(str::to_owned).collect();
-        self.fix();
+        self.compute_always_visible();
         self.list_changes = number(saved, "list_changes");
         Ok(())
     }

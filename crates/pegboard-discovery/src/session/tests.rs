@@ -348,7 +348,7 @@ fn of_two_tools_loaded_under_one_name_the_one_that_was_called_stays() {
     let settings = Settings { max_loaded: 2, ..Settings::default() };
     let mut session = session_of(DialectName::Explicit, &tools, settings);
     session.follow(&mut search_added_on(&["a", "b"]));
-    let server = |answer: Answer| answer.target.and_then(|target| target.server);
+    let server = |answer: CallAnswer| answer.target.and_then(|target| target.server);
     assert_eq!(server(session.call("search", &json!({}))).as_deref(), Some("a"));
     assert_eq!(server(session.call("b/search", &json!({}))).as_deref(), Some("b"));
     let answer = session.call("add_tool", &json!({"tool_names": ["list"]}));
@@ -423,7 +423,8 @@ fn a_template_is_filled_in_one_pass() {
 /// A tool with this schema, behind the bridge.
 fn bridge_with(schema: &str, settings: Settings) -> Session {
     let file = format!(r#"[{{"name": "t", "inputSchema": {schema}}}]"#);
-    let loaded = pegboard_core::load::parse("t", file.as_bytes(), &pegboard_core::Limits::default()).expect("a tool");
+    let loaded =
+        pegboard_core::load::parse("t", file.as_bytes(), &pegboard_core::LoadLimits::default()).expect("a tool");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let bridge = DialectName::Bridge;
     Session::new(bridge, settings, catalog, Selection::everything(), ranker(bridge)).expect("a session")

@@ -1,31 +1,31 @@
-//! Vectors of the texts that a call ranks, before it is made.
+//! Vectors of the texts that a call ranks, fetched before the call.
 
 use std::sync::{Mutex, PoisonError};
 
 use pegboard_core::{
     Catalog, Query, QueryError, Ranker, Ranking, Selection, Vectors,
-    vectors::{QueryTexts, Soon},
+    vectors::{BoxFuture, QueryTexts},
 };
 use serde_json::Value;
 
 use super::Session;
 
 impl Session {
-    /// Asks for the vectors of the texts that a call of `name` would rank, and of the requests in
-    /// them, all at once; `None` when it ranks nothing, or nobody makes vectors. They go into
-    /// [`call_with`](Self::call_with). Nothing of the session is held meanwhile.
-    pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<Soon<Vectors>> {
+    /// Fetches the vectors of the texts that a call of `name` would rank, and of the requests in
+    /// them, all at once; `None` if it ranks nothing, or there is no source of vectors. They are
+    /// passed to [`call_with`](Self::call_with). The session is not borrowed meanwhile.
+    pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<BoxFuture<Vectors>> {
         let source = self.ranker.vector_source()?;
         let texts = self.ranked_texts(name, arguments).into_iter();
         let queries: Vec<QueryTexts> = texts.map(|text| with_requests(text, &*self.ranker)).collect();
         (!queries.is_empty()).then(|| source.ask(queries))
     }
 
-    /// The texts that a call of `name` would rank. A dialect changes nothing by being called,
-    /// so it is called with a ranker that takes notes: no second place has to know which of its
-    /// arguments are queries, and what becomes of them.
+    /// Returns the texts that a call of `name` would rank. A dialect has no side effects, so it is
+    /// called with a ranker that records the queries: no other code has to know which arguments are
+    /// queries.
     pub fn ranked_texts(&self, name: &str, arguments: &Value) -> Vec<String> {
-        let notes = Notes { name: self.ranker.name(), texts: Mutex::default() };
+        let notes = QueryRecorder { name: self.ranker.name(), texts: Mutex::default() };
         if self.meta_tool(name).is_some() {
             self.with_view_of(&notes, &Vectors::default(), |view| _ = self.dialect().call(name, arguments, view));
         }
@@ -33,20 +33,20 @@ impl Session {
     }
 }
 
-/// A text and the requests that `ranker` finds in it.
+/// Returns a text with the requests that `ranker` finds in it.
 fn with_requests(whole: String, ranker: &dyn Ranker) -> QueryTexts {
     let requests = ranker.requests(&whole).into_iter().map(str::to_owned).collect();
     QueryTexts { whole, requests }
 }
 
-/// A ranker that finds nothing, and knows what was asked.
+/// A ranker without hits that records its queries.
 #[derive(Debug)]
-struct Notes {
+struct QueryRecorder {
     name: &'static str,
     texts: Mutex<Vec<String>>,
 }
 
-impl Ranker for Notes {
+impl Ranker for QueryRecorder {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -67,7 +67,7 @@ mod tests {
         task::{Context, Poll, Waker},
     };
 
-    use pegboard_core::{RawTool, VectorSource, vectors::VectorStanding};
+    use pegboard_core::{RawTool, VectorSource, vectors::VectorSourceStatus};
     use serde_json::json;
 
     use super::*;
@@ -108,14 +108,14 @@ mod tests {
     struct Lengths;
 
     impl VectorSource for Lengths {
-        fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors> {
+        fn ask(&self, queries: Vec<QueryTexts>) -> BoxFuture<Vectors> {
             let vector =
                 |text: String| text.len().is_multiple_of(2).then(|| (text.clone(), Arc::from([text.len() as f32])));
             Box::pin(std::future::ready(queries.into_iter().filter_map(|query| vector(query.whole)).collect()))
         }
 
-        fn standing(&self) -> VectorStanding {
-            VectorStanding::default()
+        fn status(&self) -> VectorSourceStatus {
+            VectorSourceStatus::default()
         }
     }
 

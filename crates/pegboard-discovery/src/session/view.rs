@@ -1,13 +1,13 @@
-//! What a dialect may look at.
+//! The view of a session for dialects.
 
 use pegboard_core::{Ranker, Tool, Vectors};
 
 use super::Session;
-use crate::dialects::View;
+use crate::dialects::DialectView;
 
 impl Session {
-    /// Calls `work` with what dialects may look at.
-    pub(super) fn with_view<T>(&self, work: impl FnOnce(&View<'_>) -> T) -> T {
+    /// Calls `work` with the view for dialects.
+    pub(super) fn with_view<T>(&self, work: impl FnOnce(&DialectView<'_>) -> T) -> T {
         self.with_view_of(&*self.ranker, &Vectors::default(), work)
     }
 
@@ -15,19 +15,19 @@ impl Session {
         &self,
         ranker: &dyn Ranker,
         vectors: &Vectors,
-        work: impl FnOnce(&View<'_>) -> T,
+        work: impl FnOnce(&DialectView<'_>) -> T,
     ) -> T {
-        let (first, rest) = self.shown();
+        let (first, rest) = self.visible_tools();
         let is_shown = |name: &str| first.iter().chain(&rest).any(|shown| shown.name() == name);
         let shown_name = |tool: &Tool| {
             let shown = first.iter().chain(&rest).find(|shown| std::ptr::eq(&*shown.tool, tool));
             shown.map(|shown| shown.name().to_owned())
         };
         let is_removable = |name: &str| {
-            self.loaded.has(name)
+            self.loaded.is_loaded(name)
                 || (is_shown(name) && self.pre_discovered_tools().iter().any(|tool| self.names.shown(tool) == name))
         };
-        work(&View {
+        work(&DialectView {
             catalog: &self.catalog,
             selection: &self.selection,
             ranker,

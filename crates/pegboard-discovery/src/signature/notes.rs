@@ -1,4 +1,4 @@
-//! What a parameter's description says beyond its name and type, in a few words.
+//! Notes on a parameter: what its description adds to its name and type, in a few words.
 //!
 //! Rules, not a model: a description is cut into clauses, and each clause is searched for
 //! allowed values, a format, an example, a range, a unit or a default. Descriptions that have
@@ -16,22 +16,22 @@ use serde_json::{Map, Value};
 
 use crate::prompt::one_line;
 
-/// Characters of a note.
+/// Maximum number of characters of a note.
 pub(super) const MAX_NOTE: usize = 60;
 
-/// Characters of a note that lists allowed values: half of them are worth little.
+/// Maximum number of characters of a note that lists allowed values: half of them are worth little.
 pub(super) const MAX_VALUES: usize = 120;
 
-/// Characters of examples; further examples are left out.
+/// Maximum number of characters of examples; further examples are left out.
 const MAX_EXAMPLES: usize = 40;
 
-/// Bytes of a description that are looked at.
+/// Maximum number of bytes of a description that are read.
 const MAX_READ: usize = 800;
 
-/// Bytes of a pattern that is shown.
+/// Maximum number of bytes of a shown pattern.
 const MAX_PATTERN: usize = 24;
 
-/// Words of a format that are compared with the name of the parameter.
+/// Maximum number of words of a format that are compared with the name of the parameter.
 const MAX_FORMAT_WORDS: usize = 5;
 
 /// Kinds of facts, in the order in which they are shown.
@@ -45,7 +45,7 @@ enum Kind {
     Default,
 }
 
-/// What a clause says about a parameter.
+/// One fact about a parameter from a clause.
 struct Fact {
     kind: Kind,
     /// The words that say it, to be compared with the name.
@@ -54,11 +54,12 @@ struct Fact {
     shown: String,
 }
 
-/// What is known about one parameter beside its name and type.
+/// The facts about one parameter beyond its name and type.
 #[derive(Default)]
 struct Facts(Vec<Fact>);
 
-/// What name and type of a parameter do not say, on one line and without `*/`.
+/// Returns the note on a parameter, on one line and without `*/`; `None` if name and type say
+/// everything.
 pub(super) fn note(name: &str, property: &Value, siblings: &Map<String, Value>) -> Option<String> {
     let mut facts = Facts::default();
     let description = property.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -71,12 +72,12 @@ pub(super) fn note(name: &str, property: &Value, siblings: &Map<String, Value>) 
 }
 
 impl Facts {
-    /// Adds a fact that is shown as it is.
+    /// Adds a fact that is shown unchanged.
     fn add(&mut self, kind: Kind, fact: &str) {
         self.add_shown(kind, fact, fact);
     }
 
-    /// Only the first fact of a kind counts: descriptions begin with the general case.
+    /// Adds a fact. Only the first fact of a kind counts: descriptions begin with the general case.
     fn add_shown(&mut self, kind: Kind, words: &str, shown: &str) {
         let is_edge = |c: char| c.is_whitespace() || ",;:.".contains(c);
         let (words, shown) = (words.trim_matches(is_edge), shown.trim_matches(is_edge));
@@ -160,7 +161,7 @@ impl Facts {
         }
     }
 
-    /// Adds what the schema says and the type does not.
+    /// Adds what the schema defines and the type does not.
     fn read_schema(&mut self, property: &Value) {
         let text = |key: &str| property.get(key).and_then(Value::as_str);
         let format = text("format").and_then(|format| {
@@ -185,7 +186,7 @@ impl Facts {
         }
     }
 
-    /// Drops facts whose words the name of the parameter has already.
+    /// Drops facts whose words the name of the parameter already contains.
     fn drop_repetitions(&mut self, name: &str) {
         let name = folded(name);
         self.0.retain(|fact| {
@@ -197,7 +198,8 @@ impl Facts {
         });
     }
 
-    /// Drops words of the name in front of a format: `Source IANA timezone name` of `source_timezone`.
+    /// Drops words of the name in front of a format: `Source IANA timezone name` of
+    /// `source_timezone`.
     fn strip_name(&mut self, name: &str) {
         let name = folded(name);
         for fact in self.0.iter_mut().filter(|fact| fact.kind == Kind::Format) {
@@ -357,7 +359,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern that a test compiles")
 }
 
-/// The sentences of `text`, and the text behind dashes.
+/// Returns the sentences of `text`, and the text after dashes.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |at: usize, c: char| match c {
         ';' | '。' => true,
@@ -374,7 +376,7 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Words whose full stop ends no sentence.
+/// Abbreviations whose full stop does not end a sentence.
 const ABBREVIATIONS: [&str; 5] = ["e.g", "E.g", "i.e", " vs", " eg"];
 
 /// Where the phrase begins that has the format at `at`: there if what stands before it is not a
@@ -387,19 +389,19 @@ fn phrase_start(clause: &str, at: usize) -> usize {
     if may_be_in_list || ALTERNATIVE.is_match(before) { whole } else { at }
 }
 
-/// The clause if it has alternatives to `fact`, else the fact alone.
+/// Returns the clause if it has alternatives to `fact`, else the fact alone.
 fn whole_if_choice<'a>(clause: &'a str, fact: &'a str) -> &'a str {
     let has_alternatives = clause.split(fact).any(|other| ALTERNATIVE.is_match(other));
     if has_alternatives { &clause[ARTICLES.find(clause).map_or(0, |articles| articles.end())..] } else { fact }
 }
 
-/// The allowed values that a clause enumerates.
+/// Returns the allowed values that a clause lists.
 fn listed_values(clause: &str) -> Option<Match<'_>> {
     let words = || WORDS.captures(clause).and_then(|found| found.get(1));
     QUOTED.find(clause).or_else(words)
 }
 
-/// Quoted values with the alternatives to them that are described in words.
+/// Returns quoted values with the alternatives to them that are described in words.
 fn with_alternatives<'a>(clause: &'a str, values: &Match<'_>) -> &'a str {
     let before = clause[..values.start()].trim_end().to_lowercase();
     let after = clause[values.end()..].trim_start_matches([',', ' ']);
@@ -408,13 +410,13 @@ fn with_alternatives<'a>(clause: &'a str, values: &Match<'_>) -> &'a str {
     &clause[start..if goes_on { clause.len() } else { values.end() }]
 }
 
-/// The alternatives that a clause describes, if two of them can be shown.
+/// Returns the alternatives that a clause describes, if two of them can be shown.
 fn choice(clause: &str) -> Option<String> {
     let choice = text::excerpt(CHOICE.captures(clause).and_then(|found| found.get(1))?.as_str(), MAX_NOTE);
     (choice.contains(" or ") || choice.contains(", ")).then(|| choice.into_owned())
 }
 
-/// The words from the start of `text` on that belong together.
+/// Returns the words at the start of `text` that belong together.
 fn phrase(text: &str) -> &str {
     const RELATION: &str = "relative to";
     const ENDS: [&str; 24] = [
@@ -461,7 +463,7 @@ fn phrase(text: &str) -> &str {
     text[..end].trim_matches(|c: char| c.is_whitespace() || "[]<>{}\"'`,:.".contains(c))
 }
 
-/// As many of the examples as are worth their place, none of them cut.
+/// Returns as many complete examples as are worth their length.
 fn first_items(examples: &str) -> Option<&str> {
     let examples = examples.trim_end_matches(['.', ' ']);
     let joints = [", ", " or ", " and ", " to "];
@@ -483,7 +485,7 @@ fn is_balanced(text: &str) -> bool {
         && [('(', ')'), ('[', ']'), ('{', '}')].iter().all(|(open, close)| count(*open) == count(*close))
 }
 
-/// Values in at most [`MAX_VALUES`] characters; those that are cut are counted.
+/// Returns values in at most [`MAX_VALUES`] characters; the others are counted.
 fn cut_list(values: &str) -> String {
     const COUNT: usize = 10;
     if values.chars().count() <= MAX_VALUES {
@@ -494,14 +496,14 @@ fn cut_list(values: &str) -> String {
     format!("{}, …{} more", &values[..end], values[end..].matches(',').count().max(1))
 }
 
-/// A bound that the author of a schema chose; those of the number types say nothing.
+/// Returns a bound that the author of a schema chose; those of the number types are ignored.
 fn bound(property: &Value, key: &str) -> Option<String> {
     const LARGEST: f64 = 1e9;
     let number = property.get(key)?;
     number.as_f64().filter(|value| value.abs() <= LARGEST).map(|_| number.to_string())
 }
 
-/// Letters and digits alone, in lower case.
+/// Returns the letters and digits of a text in lower case.
 fn folded(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -1,4 +1,4 @@
-use pegboard_core::{Catalog, Limits, load};
+use pegboard_core::{Catalog, LoadLimits, load};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 
 fn tool(description: &str, schema: &Value) -> Arc<Tool> {
     let file = json!([{"name": "t", "description": description, "inputSchema": schema}]).to_string();
-    let loaded = load::parse("t", file.as_bytes(), &Limits::default()).expect("a tool");
+    let loaded = load::parse("t", file.as_bytes(), &LoadLimits::default()).expect("a tool");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     catalog.iter().next().map(Arc::clone).expect("a tool")
 }

@@ -209,7 +209,7 @@ fn every_field_is_searchable() {
         "inputSchema": {"type": "object", "properties": {"paramword": {"type": "object", "description": "pdword",
             "properties": {"innerword": {"enum": ["enumword"], "anyOf": [{"description": "branchword"}]}}}}}},
         {"name": "other", "description": "something else"}]"#;
-    let loaded = pegboard_core::load::parse("t", json, &pegboard_core::Limits::default()).unwrap();
+    let loaded = pegboard_core::load::parse("t", json, &pegboard_core::LoadLimits::default()).unwrap();
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     for word in [
         "titleword",

@@ -68,7 +68,7 @@ fn refused(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
             bad.push(shown);
         }
     }
-    let mended = naming::mend(name);
+    let mended = naming::to_provider_name(name);
     if bad.is_empty() {
         let first = name.chars().next().filter(|c| !c.is_ascii_alphabetic() && *c != '_')?;
         let message = format!("its name begins with `{first}`, which some providers reject");

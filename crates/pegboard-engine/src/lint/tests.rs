@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Hit, Limits, Query, QueryError, Ranker, Ranking, RawTool, Selection, Tool, load};
+use pegboard_core::{Catalog, Hit, LoadLimits, Query, QueryError, Ranker, Ranking, RawTool, Selection, Tool, load};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
@@ -12,7 +12,7 @@ fn tokens(text: &str) -> usize {
 }
 
 fn catalog(tools: &str) -> Catalog {
-    let loaded = load::parse("tools.jsonl", tools.as_bytes(), &Limits::default()).expect("a catalog");
+    let loaded = load::parse("tools.jsonl", tools.as_bytes(), &LoadLimits::default()).expect("a catalog");
     Catalog::from_tools(loaded.tools).0
 }
 

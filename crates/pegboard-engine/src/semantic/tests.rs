@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use pegboard_core::{Catalog, Limits, load};
+use pegboard_core::{Catalog, LoadLimits, load};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::*;
 /// The first tool of a catalog made of `json`.
 fn tool(json: &Value) -> Arc<Tool> {
     let line = json.to_string();
-    let loaded = load::parse("tool.jsonl", line.as_bytes(), &Limits::default()).expect("the sample's tools parse");
+    let loaded = load::parse("tool.jsonl", line.as_bytes(), &LoadLimits::default()).expect("the sample's tools parse");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     Arc::clone(catalog.iter().next().expect("one tool"))
 }

@@ -1,6 +1,6 @@
 //! What holds of all habits.
 
-use pegboard_core::{Catalog, Field, Hit, Limits, Query, Ranker as _, Ranking, Selection, load};
+use pegboard_core::{Catalog, Field, Hit, LoadLimits, Query, Ranker as _, Ranking, Selection, load};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn many(count: usize) -> Catalog {
         json!({"name": format!("handle_{word}_{at}"), "description": format!("{text} a {word}"), "server": "many"})
     };
     let file = json!((0..count).map(tool).collect::<Vec<_>>()).to_string();
-    Catalog::from_tools(load::parse("tools.json", file.as_bytes(), &Limits::default()).expect("tools").tools).0
+    Catalog::from_tools(load::parse("tools.json", file.as_bytes(), &LoadLimits::default()).expect("tools").tools).0
 }
 
 fn any_query() -> impl Strategy<Value = String> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::{
-    Catalog, Field, Hit, Limits, Query, QueryError, Ranker, Ranking, Selection, Tool, ToolVectors, load,
+    Catalog, Field, Hit, LoadLimits, Query, QueryError, Ranker, Ranking, Selection, Tool, ToolVectors, load,
 };
 
 use super::{words, *};
@@ -19,7 +19,7 @@ pub(super) fn catalog() -> Catalog {
         {"name": "send_mail", "description": "Send a mail", "server": "mail"},
         {"name": "place_call", "description": "Dial a number", "server": "phone"}
     ]"#;
-    Catalog::from_tools(load::parse("tools.json", file, &Limits::default()).expect("tools").tools).0
+    Catalog::from_tools(load::parse("tools.json", file, &LoadLimits::default()).expect("tools").tools).0
 }
 
 /// Habits of one moment.

@@ -1,4 +1,4 @@
-//! Everything that all servers offer, under the names that clients see.
+//! All items of all servers, under the names that clients see.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,7 +22,7 @@ use crate::{
     settings::GatewaySettings,
 };
 
-/// What all servers offer at one moment. Immutable; a change makes a new one.
+/// The items of all servers at one moment. Immutable; a change makes a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) catalog: Option<Catalog>,
@@ -36,15 +36,15 @@ pub(crate) struct Directory {
     /// Parameters that headers repeat, by server and tool.
     mirrored: HashMap<(Arc<str>, String), Vec<MirroredParameter>>,
     /// What each server's part was made from, so that an unchanged one is kept.
-    parts: HashMap<Arc<str>, Part>,
-    /// Tools that exist and must not be used until somebody approves them.
+    parts: HashMap<Arc<str>, ServerPart>,
+    /// Tools that must not be used until the user approves them.
     pub(crate) held: Vec<Arc<Tool>>,
     /// How servers want to be used.
     pub(crate) instructions: Vec<(Arc<str>, String)>,
 }
 
 #[derive(Clone, Debug)]
-struct Part {
+struct ServerPart {
     tools: Arc<Vec<Item>>,
     names: Vec<String>,
     description: String,
@@ -52,7 +52,7 @@ struct Part {
     policy: String,
 }
 
-/// What differs between two directories.
+/// The differences between two directories.
 #[derive(Debug, Default)]
 pub(crate) struct Difference {
     /// Tools that came or went.
@@ -68,24 +68,24 @@ impl Difference {
         !self.tools.is_empty()
     }
 
-    /// Whether there is a difference in the tools that may be seen.
-    pub(crate) fn tools_for(&self, selection: &Selection) -> bool {
+    /// Returns whether the visible tools differ.
+    pub(crate) fn has_tools_for(&self, selection: &Selection) -> bool {
         self.tools.iter().any(|tool| selection.allows(tool))
     }
 
-    /// Whether there is a difference in the prompts that may be seen.
-    pub(crate) fn prompts_for(&self, selection: &Selection) -> bool {
+    /// Returns whether the visible prompts differ.
+    pub(crate) fn has_prompts_for(&self, selection: &Selection) -> bool {
         self.prompts.iter().any(|server| selection.allows_server(server))
     }
 
-    /// Whether there is a difference in the resources that may be seen.
-    pub(crate) fn resources_for(&self, selection: &Selection) -> bool {
+    /// Returns whether the visible resources differ.
+    pub(crate) fn has_resources_for(&self, selection: &Selection) -> bool {
         self.resources.iter().any(|server| selection.allows_server(server))
     }
 }
 
 impl Directory {
-    /// The directory of a fleet; what `before` has in common with it is shared.
+    /// Builds the directory of a fleet; unchanged parts are shared with `before`.
     pub(crate) fn new(fleet: &Fleet, settings: &GatewaySettings, before: &Self) -> Self {
         let all = fleet.servers();
         let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> = all.iter().map(|server| (server, server.lists())).collect();
@@ -127,16 +127,16 @@ impl Directory {
             let policies = &settings.policies;
             let instructions = &server.config().prompt_instructions;
             let tool = |item: &Item, shown: &str| {
-                let tool = tool(item, shown, &name, policies)?;
+                let tool = to_raw_tool(item, shown, &name, policies)?;
                 Some(RawTool { prompt_instructions: instructions.of(&item.key).map(str::to_owned), ..tool })
             };
-            let part = Part {
+            let part = ServerPart {
                 tools: Arc::clone(&lists.tools),
                 names: shown,
                 description: server.description(),
                 policy: format!("{:?} {instructions:?}", policies.of(&name)),
             };
-            self.mirror(&name, items);
+            self.add_mirrored_parameters(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
                 let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown));
                 let server = part.server(&name);
@@ -162,7 +162,7 @@ impl Directory {
         self.catalog = before.catalog.clone().filter(is_same).or(Some(catalog));
     }
 
-    fn mirror(&mut self, server: &Arc<str>, items: &[&Item]) {
+    fn add_mirrored_parameters(&mut self, server: &Arc<str>, items: &[&Item]) {
         for item in items.iter().filter(|item| item.raw.get().contains("x-mcp-header")) {
             let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
             match schema.as_ref().map(headers::mirrored) {
@@ -174,12 +174,12 @@ impl Directory {
         }
     }
 
-    /// The prompts, resources and templates that `selection` allows.
+    /// Returns the prompts, resources and templates that `selection` allows.
     pub(crate) fn entries(&self, selection: &Selection) -> Arc<VisibleEntries> {
         self.entries_of(self.lists.iter().map(|(server, _)| selection.allows_server(server)).collect())
     }
 
-    /// The prompts, resources and templates of all servers.
+    /// Returns the prompts, resources and templates of all servers.
     pub(crate) fn all_entries(&self) -> Arc<VisibleEntries> {
         self.entries_of(vec![true; self.lists.len()])
     }
@@ -194,18 +194,18 @@ impl Directory {
         made
     }
 
-    /// The parameters of a tool that headers repeat.
-    pub(crate) fn mirrored(&self, server: &str, tool: &str) -> &[MirroredParameter] {
+    /// Returns the parameters of a tool that are repeated in headers.
+    pub(crate) fn mirrored_parameters(&self, server: &str, tool: &str) -> &[MirroredParameter] {
         let key = (Arc::from(server), tool.to_owned());
         self.mirrored.get(&key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether any tool has such parameters.
-    pub(crate) fn mirrors_any(&self) -> bool {
+    /// Returns whether any tool has parameters that are repeated in headers.
+    pub(crate) fn has_mirrored_parameters(&self) -> bool {
         !self.mirrored.is_empty()
     }
 
-    /// What clients must be told when this takes the place of `before`.
+    /// Returns the changes to announce to clients when this directory replaces `before`.
     pub(crate) fn difference(&self, before: &Self) -> Difference {
         let empty = Catalog::empty();
         let (new, old) = (self.catalog.as_ref().unwrap_or(&empty), before.catalog.as_ref().unwrap_or(&empty));
@@ -217,7 +217,7 @@ impl Directory {
         }
     }
 
-    /// The servers whose entries are not the same in both.
+    /// Returns the servers whose entries differ.
     fn changed_servers(&self, before: &Self, kinds: &[ListKind]) -> BTreeSet<Arc<str>> {
         let is_renamed = self.style != before.style;
         let of = |directory: &Self, server: &str| {
@@ -236,7 +236,7 @@ impl Directory {
     }
 }
 
-/// The tools of one list of each server that its middleware shows and that can be called.
+/// Returns the tools of each server that its policies show and that can be called.
 fn shown_items<'a>(
     servers: &'a [(&Arc<Upstream>, Arc<Lists>)],
     settings: &GatewaySettings,
@@ -250,8 +250,8 @@ fn shown_items<'a>(
     all
 }
 
-impl Part {
-    /// The server whose part it is.
+impl ServerPart {
+    /// Returns the server of this part.
     fn server(&self, name: &str) -> Server {
         Server { name: name.to_owned(), description: self.description.clone(), origin: Origin::Mcp }
     }
@@ -264,18 +264,18 @@ impl Part {
     }
 }
 
-/// The same object under another name.
-pub(crate) fn renamed(value: &serde_json::value::RawValue, field: &str, name: &str) -> Raw {
+/// Returns the object with another name.
+pub(crate) fn with_name(value: &serde_json::value::RawValue, field: &str, name: &str) -> Raw {
     let mut fields = Fields::of(value).unwrap_or_default();
     fields.set(field, raw(name));
     fields.to_raw()
 }
 
-/// A tool of a server as the catalog takes it in.
-fn tool(item: &Item, shown: &str, server: &str, policies: &Policies) -> Option<RawTool> {
+/// Converts a tool of a server for the catalog.
+fn to_raw_tool(item: &Item, shown: &str, server: &str, policies: &Policies) -> Option<RawTool> {
     let mut exposed = Arc::clone(&item.raw);
     if shown != item.key {
-        exposed = renamed(&exposed, "name", shown).into();
+        exposed = with_name(&exposed, "name", shown).into();
     }
     let enriches = policies.of(server).iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. }));
     if enriches {
@@ -288,11 +288,11 @@ fn tool(item: &Item, shown: &str, server: &str, policies: &Policies) -> Option<R
     Item::read_tool(exposed, shown, &item.key)
 }
 
-/// What a client is shown of a catalog tool under `name`.
+/// Returns the definition of a catalog tool under `name`, for clients.
 pub(crate) fn definition(tool: &Tool, name: &str) -> SharedRaw {
     match tool.original() {
         Some(original) if name == tool.name() => Arc::clone(original),
-        Some(original) => renamed(original, "name", name).into(),
+        Some(original) => with_name(original, "name", name).into(),
         None => raw(&pegboard_discovery::ToolDefinition::of(tool, name).to_json()).into(),
     }
 }

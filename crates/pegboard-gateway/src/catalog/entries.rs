@@ -7,7 +7,7 @@ use pegboard_mcp::json::SharedRaw;
 use pegboard_upstream::{Item, ListKind, Lists};
 
 use crate::catalog::{
-    directory::renamed,
+    directory::with_name,
     uris::{self, UriNames},
 };
 
@@ -24,8 +24,8 @@ pub(crate) struct Entry {
     pub(crate) raw: SharedRaw,
 }
 
-/// The prompts, resources and templates of the servers that a caller may see. Names are made from
-/// these servers alone, so that a hidden one changes nothing.
+/// The prompts, resources and templates of the servers that a caller may see. Names are derived
+/// from these servers alone, so that a hidden server changes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct VisibleEntries {
     servers: Vec<Arc<str>>,
@@ -38,7 +38,7 @@ pub(crate) struct VisibleEntries {
 }
 
 impl VisibleEntries {
-    /// The entries of `servers`, in their order.
+    /// Builds the entries of `servers`, in their order.
     pub(crate) fn new(servers: &[&(Arc<str>, Arc<Lists>)], style: &Style, uris: &Arc<UriNames>) -> Self {
         let prompts =
             servers.iter().flat_map(|(server, lists)| lists.prompts.iter().map(|item| (&**server, item.key.as_str())));
@@ -52,12 +52,12 @@ impl VisibleEntries {
                 entries.prompts.push(entry(server, item, shown, "name"));
             }
             for item in lists.of(ListKind::Resources).iter() {
-                let shown = uris.shown(server, &item.key);
+                let shown = uris.shown_uri(server, &item.key);
                 entries.resource_places.entry(shown.clone()).or_insert(entries.resources.len());
                 entries.resources.push(entry(server, item, shown, ListKind::Resources.key()));
             }
             for item in lists.of(ListKind::Templates).iter() {
-                let shown = uris.shown(server, &item.key);
+                let shown = uris.shown_uri(server, &item.key);
                 entries.templates.push(entry(server, item, shown, ListKind::Templates.key()));
             }
             entries.servers.push(Arc::clone(server));
@@ -65,7 +65,7 @@ impl VisibleEntries {
         entries
     }
 
-    /// The entries of one of the lists that are not tools.
+    /// Returns the entries of one of the lists other than tools.
     pub(crate) fn of(&self, kind: ListKind) -> &[Entry] {
         match kind {
             ListKind::Tools => &[],
@@ -75,23 +75,23 @@ impl VisibleEntries {
         }
     }
 
-    /// The prompt with this name here.
+    /// Returns the prompt with this shown name.
     pub(crate) fn prompt(&self, shown: &str) -> Option<&Entry> {
         self.prompt_places.get(shown).map(|at| &self.prompts[*at])
     }
 
-    /// The server that has a resource, and its URI there: as listed, by the server in the URI, by a
-    /// template that fits, or by the only server that has resources.
+    /// Returns the server of a resource and its URI there: as listed, by the server in the URI, by
+    /// a matching template, or by the only server that has resources.
     pub(crate) fn resource(&self, uri: &str) -> Option<(Arc<str>, String)> {
         if let Some(at) = self.resource_places.get(uri) {
             let entry = &self.resources[*at];
             return Some((Arc::clone(&entry.server), entry.key.clone()));
         }
-        if let Some((server, uri)) = self.uris.original(uri) {
+        if let Some((server, uri)) = self.uris.parse_shown(uri) {
             return self.servers.contains(&server).then_some((server, uri));
         }
         let listed = self.resources.iter().find(|entry| entry.key == uri);
-        let fitting = || self.templates.iter().find(|entry| uris::fits(&entry.key, uri));
+        let fitting = || self.templates.iter().find(|entry| uris::matches_template(&entry.key, uri));
         if let Some(entry) = listed.or_else(fitting) {
             return Some((Arc::clone(&entry.server), uri.to_owned()));
         }
@@ -102,6 +102,6 @@ impl VisibleEntries {
 }
 
 fn entry(server: &Arc<str>, item: &Item, shown: String, field: &str) -> Entry {
-    let raw = if shown == item.key { Arc::clone(&item.raw) } else { renamed(&item.raw, field, &shown).into() };
+    let raw = if shown == item.key { Arc::clone(&item.raw) } else { with_name(&item.raw, field, &shown).into() };
     Entry { server: Arc::clone(server), key: item.key.clone(), shown, raw }
 }

@@ -1,13 +1,13 @@
 //! Resource URIs of several servers.
 //!
-//! A URI that carries its server must still be a URI, since clients parse it. So the
-//! server's name goes in front of the scheme, as schemes allow it: `git+file:///x`.
+//! A URI with a server prefix must still be a URI, because clients parse it. So the name of the
+//! server precedes the scheme, as schemes allow it: `git+file:///x`.
 
 use std::{collections::HashMap, sync::Arc};
 
 use pegboard_core::naming::fnv1a;
 
-/// How the URIs of several servers are told apart.
+/// The shown URIs of several servers.
 #[derive(Debug, Default)]
 pub(crate) struct UriNames {
     is_prefixed: bool,
@@ -35,17 +35,17 @@ impl UriNames {
         names
     }
 
-    /// The URI under which clients see a server's `uri`.
-    pub(crate) fn shown(&self, server: &str, uri: &str) -> String {
+    /// Returns the URI under which clients see a server's `uri`.
+    pub(crate) fn shown_uri(&self, server: &str, uri: &str) -> String {
         match self.by_server.get(server).filter(|_| self.is_prefixed) {
             Some(scheme) => format!("{scheme}+{uri}"),
             None => uri.to_owned(),
         }
     }
 
-    /// The server and its own URI in a prefixed one. Also understood: the server's name and
-    /// three underscores in front, as tools have it.
-    pub(crate) fn original(&self, uri: &str) -> Option<(Arc<str>, String)> {
+    /// Returns the server and its own URI from a prefixed one. The name of the server with three
+    /// underscores, as in tool names, is accepted too.
+    pub(crate) fn parse_shown(&self, uri: &str) -> Option<(Arc<str>, String)> {
         let by_scheme = || {
             let (scheme, rest) = uri.split_once('+')?;
             Some((Arc::clone(self.by_scheme.get(scheme)?), rest.to_owned()))
@@ -59,16 +59,16 @@ impl UriNames {
     }
 }
 
-/// A server's name as a scheme may have it.
+/// Returns the name of a server in the characters of a scheme.
 fn scheme_part(server: &str) -> String {
     let mend = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c.to_ascii_lowercase() } else { '-' };
     let text: String = server.chars().map(mend).collect();
     if text.starts_with(|c: char| c.is_ascii_alphabetic()) { text } else { format!("s{text}") }
 }
 
-/// Whether `uri` can have been made from `template`: its literal parts occur in order, and
-/// something stands in every gap.
-pub(crate) fn fits(template: &str, uri: &str) -> bool {
+/// Returns whether `uri` matches `template`: its literal parts occur in order, with text in every
+/// gap.
+pub(crate) fn matches_template(template: &str, uri: &str) -> bool {
     let mut rest = uri;
     let mut parts = template.split('{');
     let Some(after) = parts.next().and_then(|first| rest.strip_prefix(first)) else { return false };
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn templates() {
-        let check = |template, uri, expected| assert_eq!(fits(template, uri), expected, "{template} {uri}");
+        let check = |template, uri, expected| assert_eq!(matches_template(template, uri), expected, "{template} {uri}");
         check("test://template/{id}/data", "test://template/123/data", true);
         check("test://template/{id}/data", "test://template//data", false);
         check("test://template/{id}/data", "test://template/1/data/more", false);
@@ -107,14 +107,14 @@ mod tests {
     #[test]
     fn uris_stay_uris_and_lead_back() {
         let names = UriNames::new(["git", "My Server", "my-server"].into_iter(), true);
-        assert_eq!(names.shown("git", "file:///x"), "git+file:///x");
-        assert_eq!(names.shown("my-server", "a://b"), "my-server+a://b");
-        assert_eq!(names.shown("My Server", "a://b"), "my-server-9ea2a103+a://b");
+        assert_eq!(names.shown_uri("git", "file:///x"), "git+file:///x");
+        assert_eq!(names.shown_uri("my-server", "a://b"), "my-server+a://b");
+        assert_eq!(names.shown_uri("My Server", "a://b"), "my-server-9ea2a103+a://b");
         for server in ["git", "My Server", "my-server"] {
-            let (found, uri) = names.original(&names.shown(server, "a+b://c")).expect("known");
+            let (found, uri) = names.parse_shown(&names.shown_uri(server, "a+b://c")).expect("known");
             assert_eq!((&*found, uri.as_str()), (server, "a+b://c"));
         }
-        assert_eq!(names.original("git___file:///x").map(|(_, uri)| uri).as_deref(), Some("file:///x"));
-        assert!(names.original("other+file:///x").is_none());
+        assert_eq!(names.parse_shown("git___file:///x").map(|(_, uri)| uri).as_deref(), Some("file:///x"));
+        assert!(names.parse_shown("other+file:///x").is_none());
     }
 }

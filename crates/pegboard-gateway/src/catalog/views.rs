@@ -1,4 +1,4 @@
-//! What each caller sees of the tools, worked out once.
+//! Cached views of the tools for each caller.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use crate::{
     setup::Setup,
 };
 
-/// What one caller sees of one catalog in one shape.
+/// The view of one caller on one catalog in one shape.
 #[derive(Debug)]
 pub(crate) struct ToolView {
     /// A session that never begins: others are cheap copies of it.
@@ -37,10 +37,10 @@ impl ToolView {
     }
 }
 
-/// What a view is made for: a caller, the number of a setup, a shape.
+/// The key of a view: a caller, the number of a setup and a shape.
 pub(super) type Key = (Caller, u64, Shape);
 
-/// The views that were made for the directory of now.
+/// The views for the current directory.
 #[derive(Debug, Default)]
 pub(super) struct Views(Mutex<HashMap<Key, Arc<ToolView>>>);
 
@@ -49,10 +49,10 @@ impl Views {
         lock(&self.0).get(key).cloned()
     }
 
-    /// Keeps a view if `is_current` says that its directory was not replaced meanwhile. That is
-    /// asked under the lock: a directory is replaced before the views are cleared, so that an
-    /// outdated one is either seen here or cleared.
-    pub(super) fn keep(&self, key: Key, view: &Arc<ToolView>, is_current: impl FnOnce() -> bool) {
+    /// Inserts a view if `is_current` returns that its directory was not replaced meanwhile. This
+    /// is checked under the lock: a directory is replaced before the views are cleared, so that an
+    /// outdated view is either detected here or cleared.
+    pub(super) fn insert_if_current(&self, key: Key, view: &Arc<ToolView>, is_current: impl FnOnce() -> bool) {
         let mut views = lock(&self.0);
         if is_current() {
             views.insert(key, Arc::clone(view));

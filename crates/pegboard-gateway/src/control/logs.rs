@@ -1,4 +1,4 @@
-//! The log of a running gateway, as far as it is kept in memory.
+//! The recent log lines of a running gateway.
 
 use std::{
     fmt,
@@ -11,34 +11,34 @@ use axum::body::{Body, Bytes};
 use http_body::Frame;
 use tokio::sync::mpsc;
 
-/// Lines that wait for a client that follows the log; what is more is left out.
-pub const FOLLOWED: usize = 1024;
+/// Maximum number of lines that wait for a client that follows the log; further lines are dropped.
+pub const FOLLOW_QUEUE: usize = 1024;
 
-/// The log of the program, which the gateway itself does not see.
+/// The log of the program, which the gateway itself cannot read.
 pub trait Logs: fmt::Debug + Send + Sync {
-    /// The last `most` lines, or those of one server, oldest first.
+    /// Returns the last `most` lines, or those of one server, oldest first.
     fn recent(&self, server: Option<&str>, most: usize) -> Vec<String>;
 
-    /// New lines, or those of one server.
-    /// `None` when too many clients follow it already.
+    /// Returns new lines, or those of one server. `None` if too many clients follow the log
+    /// already.
     fn follow(&self, server: Option<&str>) -> Option<mpsc::Receiver<String>>;
 }
 
-/// What is asked of the log.
+/// The parameters of a request for the log.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct LogQuery {
     server: Option<String>,
     lines: usize,
     is_followed: bool,
 }
 
-impl Wanted {
-    /// Reads `server=NAME`, `lines=N` and `follow=true`.
-    pub(super) fn read(query: &str) -> Self {
+impl LogQuery {
+    /// Parses `server=NAME`, `lines=N` and `follow=true`.
+    pub(super) fn parse(query: &str) -> Self {
         let mut wanted = Self { lines: 100, ..Self::default() };
         for pair in query.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decoded(value);
+            let value = percent_decode(value);
             match key {
                 "server" if !value.is_empty() => wanted.server = Some(value),
                 "lines" => wanted.lines = value.parse().unwrap_or(wanted.lines),
@@ -49,29 +49,29 @@ impl Wanted {
         wanted
     }
 
-    /// The lines as a body; `None` when too many clients are following the log.
-    pub(super) fn body(self, logs: &Arc<dyn Logs>) -> Option<Body> {
+    /// Returns the lines as a body; `None` if too many clients follow the log.
+    pub(super) fn into_body(self, logs: &Arc<dyn Logs>) -> Option<Body> {
         // Followed before it is read, so that no line is lost in between; one may come twice.
         let server = self.server.as_deref();
         let next = if self.is_followed { Some(logs.follow(server)?) } else { None };
         let recent: String = logs.recent(server, self.lines).into_iter().map(|line| line + "\n").collect();
         Some(match next {
-            Some(next) => Body::new(Lines { recent: Some(recent), next }),
+            Some(next) => Body::new(LogStream { recent: Some(recent), next }),
             None => Body::from(recent),
         })
     }
 }
 
-/// A text as it may be part of a path or a query: `a b` as `a%20b`.
-pub(super) fn encoded(text: &str) -> String {
+/// Encodes a text for a path or a query: `a b` as `a%20b`.
+pub(super) fn percent_encode(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes()
         .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 
-/// `%41` as `A`.
-fn decoded(text: &str) -> String {
+/// Decodes a percent-encoded text: `%41` as `A`.
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -84,13 +84,13 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A body of lines without end.
-struct Lines {
+/// A body of lines that does not end.
+struct LogStream {
     recent: Option<String>,
     next: mpsc::Receiver<String>,
 }
 
-impl http_body::Body for Lines {
+impl http_body::Body for LogStream {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -112,16 +112,16 @@ mod tests {
     #[test]
     fn names_in_paths() {
         for name in ["git-hub_1.x", "my server&é", "100%"] {
-            assert_eq!(decoded(&encoded(name)), name);
+            assert_eq!(percent_decode(&percent_encode(name)), name);
         }
-        assert_eq!(encoded("my server&é"), "my%20server%26%C3%A9");
+        assert_eq!(percent_encode("my server&é"), "my%20server%26%C3%A9");
     }
 
     #[test]
     fn what_is_asked() {
         let check = |query: &str, server: Option<&str>, lines: usize, is_followed: bool| {
-            let expected = Wanted { server: server.map(str::to_owned), lines, is_followed };
-            assert_eq!(Wanted::read(query), expected, "{query}");
+            let expected = LogQuery { server: server.map(str::to_owned), lines, is_followed };
+            assert_eq!(LogQuery::parse(query), expected, "{query}");
         };
         check("", None, 100, false);
         check("server=my%20server&lines=5&follow=true", Some("my server"), 5, true);

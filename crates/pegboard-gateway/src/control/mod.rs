@@ -1,10 +1,10 @@
-//! Looking after a gateway while it runs: how it is, and what can be done about it.
+//! Status and control of a running gateway.
 //!
-//! `GET /control/status` tells a [`Status`], `GET /control/tools` a [`ToolList`] and `GET
-//! /control/logs` the last lines of the log; `POST /control/reload` reads the configuration
-//! again; `POST /control/servers/NAME/restart` starts one server again. Where there are
-//! tokens each of them needs one, and whoever may see only a part of the servers sees and
-//! restarts only these, and cannot reload.
+//! `GET /control/status` returns a [`Status`], `GET /control/tools` a [`ToolList`] and `GET
+//! /control/logs` the last lines of the log; `POST /control/reload` reloads the configuration;
+//! `POST /control/servers/NAME/restart` restarts one server. If tokens are configured, every
+//! request needs one. A caller that may see only some of the servers sees and restarts only these,
+//! and cannot reload.
 
 mod logs;
 mod restarts;
@@ -29,9 +29,9 @@ use tokio::{
     time::Instant,
 };
 
-use self::{logs::Wanted, restarts::Restarts};
+use self::{logs::LogQuery, restarts::Restarts};
 pub use self::{
-    logs::{FOLLOWED, Logs},
+    logs::{FOLLOW_QUEUE, Logs},
     status::{
         About, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
     },
@@ -46,48 +46,48 @@ use crate::{
     setup::{Change, GRACE, Setup, Setups},
 };
 
-/// What the paths of the control API begin with.
+/// The prefix of the paths of the control API.
 pub const PREFIX: &str = "/control/";
 
-/// Where the status is told.
+/// The path of the status.
 pub const STATUS: &str = "/control/status";
 
-/// Where the configuration is read again.
+/// The path that reloads the configuration.
 pub const RELOAD: &str = "/control/reload";
 
-/// Where all tools are listed.
+/// The path of the list of all tools.
 pub const TOOLS: &str = "/control/tools";
 
-/// Where the last lines of the log are.
+/// The path of the last log lines.
 pub const LOGS: &str = "/control/logs";
 
-/// Where a server is started again.
+/// The path that restarts a server.
 const RESTART: &str = "/control/servers/{name}/restart";
 
-/// The path by which a server is restarted.
+/// Returns the path that restarts a server.
 pub fn restart_path(server: &str) -> String {
-    RESTART.replace("{name}", &logs::encoded(server))
+    RESTART.replace("{name}", &logs::percent_encode(server))
 }
 
-/// The path of the last `lines` lines of the log, or of those of one server, and of new ones if
-/// `is_followed`.
+/// Returns the path of the last `lines` log lines, or of those of one server, followed by new ones
+/// if `is_followed`.
 pub fn logs_path(server: Option<&str>, lines: usize, is_followed: bool) -> String {
-    let server = server.map(|server| format!("&server={}", logs::encoded(server))).unwrap_or_default();
+    let server = server.map(|server| format!("&server={}", logs::percent_encode(server))).unwrap_or_default();
     format!("{LOGS}?lines={lines}&follow={is_followed}{server}")
 }
 
-/// A request to read the configuration again. The answer is what that did, or why it was not
-/// taken over.
+/// A request to reload the configuration. The answer is the change, or the reason why it was
+/// rejected.
 pub type Reload = oneshot::Sender<Result<Change, String>>;
 
-/// What the gateway itself cannot know.
+/// Settings of the control API that the gateway itself does not know.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where clients connect.
+    /// The address where clients connect.
     pub endpoint: Option<String>,
     /// The configuration file.
     pub configuration: Option<PathBuf>,
-    /// Who reads that again when asked.
+    /// The channel to the code that reloads the configuration.
     pub reload: Option<mpsc::Sender<Reload>>,
     /// The log.
     pub logs: Option<Arc<dyn Logs>>,
@@ -128,19 +128,19 @@ impl Control {
         self.catalog.catalog().len()
     }
 
-    /// What waits for approval.
+    /// Returns the tools that wait for approval.
     pub(crate) fn pins(&self) -> Vec<PinReport> {
         self.servers().iter().flat_map(|server| server.pins().iter().cloned().collect::<Vec<_>>()).collect()
     }
 }
 
 #[derive(Clone, Debug)]
-struct Desk {
+struct ControlState {
     control: Arc<Control>,
     options: Arc<Options>,
 }
 
-/// The routes of the control API.
+/// Returns the routes of the control API.
 pub(crate) fn router(control: Arc<Control>, options: Options) -> Router {
     Router::new()
         .route(STATUS, get(status))
@@ -148,38 +148,38 @@ pub(crate) fn router(control: Arc<Control>, options: Options) -> Router {
         .route(LOGS, get(logs))
         .route(RELOAD, post(reload))
         .route(RESTART, post(restart))
-        .with_state(Desk { control, options: Arc::new(options) })
+        .with_state(ControlState { control, options: Arc::new(options) })
 }
 
-/// Whoever asks, and what they may know.
+/// The caller of a control request, and what it may see.
 #[derive(Clone, Debug)]
-pub(crate) struct Asking {
+pub(crate) struct ControlCaller {
     viewer: Viewer,
-    is_whole: bool,
+    has_full_access: bool,
 }
 
-impl Asking {
-    /// Whether they may know everything: who runs the gateway, and tokens that are not
-    /// restricted. Where there are no tokens, that is whoever is let in.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.is_whole
+impl ControlCaller {
+    /// Returns whether the caller may see everything: the operator, and tokens without
+    /// restrictions. Without tokens, that is every caller.
+    pub(crate) fn has_full_access(&self) -> bool {
+        self.has_full_access
     }
 
     fn selection(&self) -> &Selection {
         &self.viewer.selection
     }
 
-    /// Whether the caller sees all of a server, hidden tools included.
+    /// Returns whether the caller sees all of a server, hidden tools included.
     fn sees_whole_server(&self, catalog: &Catalog, server: &str) -> bool {
         let tools = catalog.iter().filter(|tool| tool.server_name() == Some(server)).map(AsRef::as_ref);
-        self.is_whole() || self.selection().allows_all_of(server, tools)
+        self.has_full_access() || self.selection().allows_all_of(server, tools)
     }
 
     fn caller(&self) -> Caller {
         self.viewer.caller
     }
 
-    /// Who a request comes from; `None` when they have no business here any more.
+    /// Returns the caller of a request; `None` if its token is no longer valid.
     pub(crate) fn of(setup: &Setup, parts: &Parts) -> Option<Self> {
         let caller = match parts.extensions.get::<Principal>() {
             Some(holder) => Caller::Token(*holder),
@@ -187,62 +187,65 @@ impl Asking {
             None => Caller::Anybody,
         };
         let viewer = setup.viewer(caller)?;
-        let is_whole = match caller {
+        let has_full_access = match caller {
             Caller::Token(holder) => setup.token(holder)?.selection.is_everything(),
             Caller::Anybody | Caller::Pipe => true,
         };
-        Some(Self { viewer, is_whole })
+        Some(Self { viewer, has_full_access })
     }
 }
 
-async fn status(State(desk): State<Desk>, request: Request) -> Response<Body> {
+async fn status(State(state): State<ControlState>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
-    match serde_json::to_value(desk.control.status(&asking, &desk.options)) {
-        Ok(status) => answer(StatusCode::OK, &status),
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    let Some(asking) = ControlCaller::of(&state.control.setups.current(), &parts) else { return unknown_caller() };
+    match serde_json::to_value(state.control.status(&asking, &state.options)) {
+        Ok(status) => json_response(StatusCode::OK, &status),
+        Err(error) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
-async fn tools(State(desk): State<Desk>, request: Request) -> Response<Body> {
+async fn tools(State(state): State<ControlState>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
-    match serde_json::to_string(&desk.control.tools(&asking)) {
-        Ok(list) => with_type(StatusCode::OK, Body::from(list), "application/json"),
-        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    let Some(asking) = ControlCaller::of(&state.control.setups.current(), &parts) else { return unknown_caller() };
+    match serde_json::to_string(&state.control.tools(&asking)) {
+        Ok(list) => typed_response(StatusCode::OK, Body::from(list), "application/json"),
+        Err(error) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
-async fn logs(State(desk): State<Desk>, request: Request) -> Response<Body> {
+async fn logs(State(state): State<ControlState>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
-    if !asking.is_whole() {
-        return refuse(StatusCode::FORBIDDEN, "this token is restricted; the log covers all servers");
+    let Some(asking) = ControlCaller::of(&state.control.setups.current(), &parts) else { return unknown_caller() };
+    if !asking.has_full_access() {
+        return error_response(StatusCode::FORBIDDEN, "this token is restricted; the log covers all servers");
     }
     // A page of this machine may look at the status, but the log has the words of servers.
     if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
-        return refuse(StatusCode::FORBIDDEN, "requests from a web page need a token to read the log");
+        return error_response(StatusCode::FORBIDDEN, "requests from a web page need a token to read the log");
     }
-    let Some(logs) = &desk.options.logs else {
-        return refuse(StatusCode::NOT_FOUND, "this gateway does not keep a log in memory");
+    let Some(logs) = &state.options.logs else {
+        return error_response(StatusCode::NOT_FOUND, "this gateway does not keep a log in memory");
     };
-    match Wanted::read(parts.uri.query().unwrap_or_default()).body(logs) {
-        Some(body) => with_type(StatusCode::OK, body, "text/plain; charset=utf-8"),
-        None => refuse(StatusCode::SERVICE_UNAVAILABLE, "too many clients are following the log"),
+    match LogQuery::parse(parts.uri.query().unwrap_or_default()).into_body(logs) {
+        Some(body) => typed_response(StatusCode::OK, body, "text/plain; charset=utf-8"),
+        None => error_response(StatusCode::SERVICE_UNAVAILABLE, "too many clients are following the log"),
     }
 }
 
-async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
+async fn reload(State(state): State<ControlState>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let asking = match changing(&desk, &parts) {
+    let asking = match authorize_change(&state, &parts) {
         Ok(asking) => asking,
         Err(refusal) => return *refusal,
     };
-    if !asking.is_whole() {
-        return refuse(StatusCode::FORBIDDEN, "this token is restricted; the configuration affects all callers");
+    if !asking.has_full_access() {
+        return error_response(
+            StatusCode::FORBIDDEN,
+            "this token is restricted; the configuration affects all callers",
+        );
     }
-    let Some(reload) = &desk.options.reload else {
-        return refuse(StatusCode::CONFLICT, "this gateway has no configuration file to reload");
+    let Some(reload) = &state.options.reload else {
+        return error_response(StatusCode::CONFLICT, "this gateway has no configuration file to reload");
     };
     tracing::info!("configuration reload requested");
     let (reply, replied) = oneshot::channel();
@@ -254,70 +257,74 @@ async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
                 "added": servers.added, "changed": servers.changed, "removed": servers.removed,
                 "hasSettings": change.has_settings,
             });
-            answer(StatusCode::OK, &change)
+            json_response(StatusCode::OK, &change)
         }
-        Ok(Err(reason)) => refuse(StatusCode::UNPROCESSABLE_ENTITY, &reason),
-        _ => refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping"),
+        Ok(Err(reason)) => error_response(StatusCode::UNPROCESSABLE_ENTITY, &reason),
+        _ => error_response(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping"),
     }
 }
 
-async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Request) -> Response<Body> {
+async fn restart(State(state): State<ControlState>, Path(name): Path<String>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let asking = match changing(&desk, &parts) {
+    let asking = match authorize_change(&state, &parts) {
         Ok(asking) => asking,
         Err(refusal) => return *refusal,
     };
-    let is_theirs = asking.sees_whole_server(&desk.control.catalog.catalog(), &name);
-    let found = desk.control.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
-    // To whoever may not see it, a server does not exist.
-    let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "no server of this name") };
+    let is_theirs = asking.sees_whole_server(&state.control.catalog.catalog(), &name);
+    let found = state.control.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
+    // For a caller that may not see it, a server does not exist.
+    let Some(server) = found else { return error_response(StatusCode::NOT_FOUND, "no server of this name") };
     if !server.config().is_enabled {
-        return refuse(StatusCode::CONFLICT, "this server is disabled in the configuration");
+        return error_response(StatusCode::CONFLICT, "this server is disabled in the configuration");
     }
-    if !desk.control.restarts.admit(&name, Instant::now()) {
-        return refuse(StatusCode::TOO_MANY_REQUESTS, "this server was restarted less than a second ago");
+    if !state.control.restarts.admit(&name, Instant::now()) {
+        return error_response(StatusCode::TOO_MANY_REQUESTS, "this server was restarted less than a second ago");
     }
     tracing::info!(server = name, "server restart requested");
-    if !desk.control.fleet.restart(&name, GRACE).await {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");
+    if !state.control.fleet.restart(&name, GRACE).await {
+        return error_response(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");
     }
-    answer(StatusCode::ACCEPTED, &json!({"restarting": name}))
+    json_response(StatusCode::ACCEPTED, &json!({"restarting": name}))
 }
 
-/// Whoever asks for a change, if they may.
-fn changing(desk: &Desk, parts: &Parts) -> Result<Asking, Box<Response<Body>>> {
-    let asking = Asking::of(&desk.control.setups.current(), parts).ok_or_else(|| Box::new(unknown_caller()))?;
+/// Returns the caller of a request for a change, if it is authorized.
+fn authorize_change(state: &ControlState, parts: &Parts) -> Result<ControlCaller, Box<Response<Body>>> {
+    let asking = ControlCaller::of(&state.control.setups.current(), parts).ok_or_else(|| Box::new(unknown_caller()))?;
     if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
-        return Err(refuse(StatusCode::FORBIDDEN, "requests from a web page need a token to make changes").into());
+        return Err(
+            error_response(StatusCode::FORBIDDEN, "requests from a web page need a token to make changes").into()
+        );
     }
     // What a page can send without asking first is never JSON.
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().is_none_or(|kind| !kind.trim().eq_ignore_ascii_case("application/json")) {
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type: application/json` is required").into());
+        return Err(
+            error_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type: application/json` is required").into()
+        );
     }
     Ok(asking)
 }
 
-/// Whether a browser sends a request for a page. The door lets pages of this machine in, and
-/// anybody can serve one.
+/// Returns whether a browser sends a request for a web page. Pages of this machine pass the guard,
+/// and any user can serve one.
 fn is_from_page(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }
 
 fn unknown_caller() -> Response<Body> {
     // Who may come in has changed since the door let it pass.
-    refuse(StatusCode::UNAUTHORIZED, "this token is no longer valid")
+    error_response(StatusCode::UNAUTHORIZED, "this token is no longer valid")
 }
 
-fn refuse(status: StatusCode, message: &str) -> Response<Body> {
-    answer(status, &json!({"error": message}))
+fn error_response(status: StatusCode, message: &str) -> Response<Body> {
+    json_response(status, &json!({"error": message}))
 }
 
-fn answer(status: StatusCode, value: &Value) -> Response<Body> {
-    with_type(status, Body::from(value.to_string()), "application/json")
+fn json_response(status: StatusCode, value: &Value) -> Response<Body> {
+    typed_response(status, Body::from(value.to_string()), "application/json")
 }
 
-fn with_type(status: StatusCode, body: Body, kind: &'static str) -> Response<Body> {
+fn typed_response(status: StatusCode, body: Body, kind: &'static str) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Restarts on request, not more often than a server can start.
+//! Rate limits for restarts on request.
 
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 use crate::lock;
 
-/// The least time between two restarts of a server.
+/// The minimum time between two restarts of a server.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// When servers were last restarted on request. There are never more than are configured.
+/// The times of the last restarts on request. There are never more than configured servers.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
     last: Mutex<HashMap<String, Instant>>,
 }
 
 impl Restarts {
-    /// Whether a server may be restarted now; if so, that is noted.
+    /// Returns whether a server may be restarted now, and records the restart.
     pub(super) fn admit(&self, server: &str, now: Instant) -> bool {
         let mut last = lock(&self.last);
         last.retain(|_, then| now.saturating_duration_since(*then) < INTERVAL);

@@ -1,4 +1,4 @@
-//! How a gateway is, for people and programs that ask.
+//! The status of a gateway.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,24 +7,25 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pegboard_core::vectors::VectorStanding;
+use pegboard_core::vectors::VectorSourceStatus;
 use pegboard_upstream::{PinReport, Report, Upstream};
 use serde::{Deserialize, Serialize};
 
 use super::Control;
 use crate::{
     lookalikes::Lookalike,
-    metrics::{Family, Standing, Times},
+    metrics::{Durations, Family, GaugeValues},
 };
 
-/// The form of a [`Status`]. It changes when something is taken away or means something else,
-/// not when something is added.
+/// The version of the format of [`Status`]. It changes when a field is removed or changes its
+/// meaning, not when one is added.
 pub const FORMAT: u32 = 1;
 
-/// Clients that are told of by name; the rest is counted.
+/// Maximum number of listed clients; further ones are only counted.
 const MAX_CLIENTS: usize = 50;
 
-/// How a gateway is at one moment. Times are in milliseconds, unless the name says otherwise.
+/// The status of a gateway at one moment. Times are in milliseconds, unless the name says
+/// otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -58,7 +59,7 @@ pub struct Status {
     pub lookalikes: Vec<Lookalike>,
 }
 
-/// Somebody else's model, whose vectors join the ranking.
+/// The status of the external embedding model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -85,15 +86,15 @@ pub struct EmbeddingsStatus {
     pub problem: Option<String>,
 }
 
-impl From<VectorStanding> for EmbeddingsStatus {
-    fn from(standing: VectorStanding) -> Self {
-        let without = standing.failed + standing.skipped;
-        let VectorStanding { endpoint, model, embedded, tools, refused, fetched, known, problem, .. } = standing;
+impl From<VectorSourceStatus> for EmbeddingsStatus {
+    fn from(gauges: VectorSourceStatus) -> Self {
+        let without = gauges.failed + gauges.skipped;
+        let VectorSourceStatus { endpoint, model, embedded, tools, refused, fetched, known, problem, .. } = gauges;
         Self { endpoint, model, embedded, tools, refused, fetched, known, without, problem }
     }
 }
 
-/// A gateway.
+/// The identity and uptime of a gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct About {
@@ -109,7 +110,7 @@ pub struct About {
     pub endpoint: Option<String>,
 }
 
-/// Where a gateway's settings come from.
+/// The source of a gateway's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Configuration {
@@ -119,7 +120,7 @@ pub struct Configuration {
     pub refused: Option<String>,
 }
 
-/// A server.
+/// The status of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -133,8 +134,8 @@ pub struct ServerStatus {
     pub latency: Latency,
 }
 
-/// How long something took, estimated from classes of times, in microseconds; nothing where there were
-/// too few to tell.
+/// The distribution of durations in microseconds, estimated from a histogram; absent if there are
+/// too few.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latency {
@@ -144,7 +145,7 @@ pub struct Latency {
     pub p99_us: Option<u64>,
 }
 
-/// Conversations. Those of protocol versions without sessions are not among them.
+/// The number of sessions. Requests of protocol versions without sessions are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sessions {
@@ -154,7 +155,7 @@ pub struct Sessions {
     pub clients: Vec<ClientStatus>,
 }
 
-/// The conversations of clients that call themselves alike and are shown the same.
+/// The sessions of clients with the same name and the same view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientStatus {
@@ -168,7 +169,7 @@ pub struct ClientStatus {
     pub idle_ms: u64,
 }
 
-/// What a gateway has done so far.
+/// The totals since the start of the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -187,12 +188,13 @@ pub struct Totals {
     pub suspended_calls: usize,
 }
 
-/// How many times it takes to say how long half of them took, and all but one in a hundred.
+/// Minimum number of durations for the 50th percentile.
 const LEAST_FOR_P50: u64 = 10;
+/// Minimum number of durations for the 99th percentile.
 const LEAST_FOR_P99: u64 = 100;
 
 impl Latency {
-    fn of(times: &Times) -> Self {
+    fn of(times: &Durations) -> Self {
         let micros = |share, least| {
             let time = times.quantile(share).filter(|_| times.count() >= least);
             time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
@@ -202,21 +204,21 @@ impl Latency {
 }
 
 impl Control {
-    /// How it is, as far as whoever asks may know.
-    pub(super) fn status(&self, asking: &super::Asking, options: &super::Options) -> Status {
+    /// Returns the status, as far as the caller may see it.
+    pub(super) fn status(&self, asking: &super::ControlCaller, options: &super::Options) -> Status {
         let catalog = self.catalog.catalog();
-        let tools = catalog.iter().filter(|tool| asking.is_whole() || asking.selection().allows(tool));
+        let tools = catalog.iter().filter(|tool| asking.has_full_access() || asking.selection().allows(tool));
         let mut by_server: HashMap<&str, usize> = HashMap::new();
         tools.for_each(|tool| *by_server.entry(tool.server_name().unwrap_or_default()).or_default() += 1);
         let sees = |server: &Upstream| {
-            asking.is_whole()
+            asking.has_full_access()
                 || by_server.contains_key(server.name())
                 || asking.selection().allows_server(server.name())
         };
         let all = self.servers();
         let servers = all.iter().filter(|server| sees(server)).map(|server| {
             let mut status = self.server_status(server);
-            if !asking.is_whole() {
+            if !asking.has_full_access() {
                 status.report.tools = by_server.get(server.name()).copied().unwrap_or_default();
             }
             status
@@ -225,15 +227,15 @@ impl Control {
             format: FORMAT,
             gateway: self.about(options),
             configuration: asking
-                .is_whole()
-                .then(|| Configuration { file: options.configuration.clone(), refused: self.setups.refused() }),
+                .has_full_access()
+                .then(|| Configuration { file: options.configuration.clone(), refused: self.setups.rejection() }),
             servers: servers.collect(),
             tools: by_server.values().sum(),
             sessions: self.session_status(asking),
-            totals: asking.is_whole().then(|| self.totals()),
-            embeddings: self.vector_standing().filter(|_| asking.is_whole()).map(Into::into),
-            pins: if asking.is_whole() { self.pins() } else { Vec::new() },
-            lookalikes: if asking.is_whole() { self.lookalikes.found().to_vec() } else { Vec::new() },
+            totals: asking.has_full_access().then(|| self.totals()),
+            embeddings: self.vector_status().filter(|_| asking.has_full_access()).map(Into::into),
+            pins: if asking.has_full_access() { self.pins() } else { Vec::new() },
+            lookalikes: if asking.has_full_access() { self.lookalikes.pairs().to_vec() } else { Vec::new() },
         }
     }
 
@@ -250,19 +252,19 @@ impl Control {
     }
 
     pub(super) fn server_status(&self, server: &Upstream) -> ServerStatus {
-        let calls = self.metrics.server(server.name());
+        let calls = self.metrics.server_calls(server.name());
         let tool_errors = calls.errors.load(Ordering::Relaxed);
         ServerStatus { report: server.report(), tool_errors, latency: Latency::of(&calls.times) }
     }
 
-    fn session_status(&self, asking: &super::Asking) -> Sessions {
+    fn session_status(&self, asking: &super::ControlCaller) -> Sessions {
         let mut sessions = self.sessions.all();
-        sessions.retain(|session| asking.is_whole() || session.caller() == asking.caller());
+        sessions.retain(|session| asking.has_full_access() || session.caller() == asking.caller());
         let mut groups: BTreeMap<(String, &'static str), (usize, Duration)> = BTreeMap::new();
         for session in &sessions {
             let client = session.client.clone();
             let (count, idle) = groups.entry((client, session.profile.as_str())).or_insert((0, Duration::MAX));
-            (*count, *idle) = (*count + 1, session.idle().min(*idle));
+            (*count, *idle) = (*count + 1, session.idle_time().min(*idle));
         }
         let mut clients: Vec<ClientStatus> = groups
             .into_iter()
@@ -278,27 +280,27 @@ impl Control {
         Sessions { count: sessions.len(), clients }
     }
 
-    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
-    pub(crate) fn numbers(&self) -> Vec<Family> {
-        self.metrics.families(&self.standing())
+    /// Returns all metrics: those of [`METRICS`](crate::METRICS).
+    pub(crate) fn metric_families(&self) -> Vec<Family> {
+        self.metrics.families(&self.read_gauges())
     }
 
-    /// How things stand, in numbers.
-    fn standing(&self) -> Standing {
+    /// Returns the current values of the gauges.
+    fn read_gauges(&self) -> GaugeValues {
         let mut servers = BTreeMap::new();
         for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;
         }
         let (sessions, tools) = (self.sessions.count(), self.tool_count());
-        Standing { sessions, tools, servers, uptime: self.began.elapsed(), vectors: self.vector_standing() }
+        GaugeValues { sessions, tools, servers, uptime: self.began.elapsed(), vectors: self.vector_status() }
     }
 
-    /// How the embeddings endpoint is doing, if there is one.
-    fn vector_standing(&self) -> Option<VectorStanding> {
+    /// Returns the status of the embeddings endpoint, if there is one.
+    fn vector_status(&self) -> Option<VectorSourceStatus> {
         let setup = self.setups.current();
         let shapes = [setup.profile.shape(), setup.profile.constant_shape()];
         let source = shapes.into_iter().find_map(|shape| (setup.rankers)(shape.dialect).vector_source());
-        source.map(|source| source.standing())
+        source.map(|source| source.status())
     }
 
     fn totals(&self) -> Totals {

@@ -5,8 +5,8 @@ use pegboard_core::Secret;
 use super::*;
 use crate::{
     GatewaySettings, Token,
-    metrics::{self, Refused},
-    testing::{Ground, Server},
+    metrics::{self, RejectReason},
+    testing::{Server, TestParts},
 };
 
 fn token(name: &str, selection: Selection) -> Token {
@@ -14,29 +14,29 @@ fn token(name: &str, selection: Selection) -> Token {
 }
 
 /// The asker of a request by the holder of a token.
-fn asking(ground: &Ground, holder: Option<usize>) -> Option<Asking> {
+fn asking(given: &TestParts, holder: Option<usize>) -> Option<ControlCaller> {
     let (mut parts, _) = Request::new(Body::empty()).into_parts();
     if let Some(holder) = holder {
         parts.extensions.insert(Principal(holder));
     }
-    Asking::of(&ground.setups.current(), &parts)
+    ControlCaller::of(&given.setups.current(), &parts)
 }
 
-async fn ground() -> (Ground, Control) {
+async fn test_parts() -> (TestParts, Control) {
     let guest = Selection::everything().allow_servers(["one"]).deny(["one:secret"]);
     let tokens = vec![token("admin", Selection::everything()), token("guest", guest)];
     let servers = vec![Server::new(&["echo", "secret"]).config("one"), Server::new(&["echo"]).config("two")];
-    let ground = Ground::new(servers, GatewaySettings { tokens, ..GatewaySettings::default() }).await;
-    let sessions = ground.sessions(&ground.subscriptions());
-    let control = Control::new(Arc::clone(&ground.catalog), sessions, ground.forwarder(), Arc::default());
-    (ground, control)
+    let parts = TestParts::new(servers, GatewaySettings { tokens, ..GatewaySettings::default() }).await;
+    let sessions = parts.sessions(&parts.subscriptions());
+    let control = Control::new(Arc::clone(&parts.catalog), sessions, parts.forwarder(), Arc::default());
+    (parts, control)
 }
 
 #[tokio::test]
 async fn the_status_has_what_its_reader_may_see() {
-    let (ground, control) = ground().await;
-    assert!(asking(&ground, None).is_none(), "tokens are required");
-    let status = |holder| control.status(&asking(&ground, Some(holder)).expect("a token"), &Options::default());
+    let (parts, control) = test_parts().await;
+    assert!(asking(&parts, None).is_none(), "tokens are required");
+    let status = |holder| control.status(&asking(&parts, Some(holder)).expect("a token"), &Options::default());
     let names = |status: &Status| status.servers.iter().map(|one| one.report.name.clone()).collect::<Vec<_>>();
     let whole = status(0);
     assert_eq!((names(&whole), whole.tools), (vec!["one".to_owned(), "two".to_owned()], 3));
@@ -44,26 +44,25 @@ async fn the_status_has_what_its_reader_may_see() {
     let part = status(1);
     assert_eq!((names(&part), part.tools, part.servers[0].report.tools), (vec!["one".to_owned()], 1, 1));
     assert!(part.totals.is_none() && part.configuration.is_none());
-    ground.setups.refuse(Some("unknown key".to_owned()));
+    parts.setups.record_rejection(Some("unknown key".to_owned()));
     let refused = status(0).configuration.and_then(|configuration| configuration.refused);
     assert_eq!(refused.as_deref(), Some("unknown key"));
 }
 
 #[tokio::test]
 async fn only_a_whole_server_can_be_restarted() {
-    let (ground, control) = ground().await;
+    let (parts, control) = test_parts().await;
     let catalog = control.catalog.catalog();
-    let sees =
-        |holder, server| asking(&ground, Some(holder)).is_some_and(|one| one.sees_whole_server(&catalog, server));
+    let sees = |holder, server| asking(&parts, Some(holder)).is_some_and(|one| one.sees_whole_server(&catalog, server));
     assert!(sees(0, "one") && sees(0, "two"));
     assert!(!sees(1, "one") && !sees(1, "two"), "one tool of the first is denied");
 }
 
 #[tokio::test]
 async fn numbers_are_those_of_its_parts() {
-    let (ground, control) = ground().await;
-    ground.metrics.refused(Refused::Rate);
-    let page = metrics::render(&control.numbers());
+    let (parts, control) = test_parts().await;
+    parts.metrics.count_rejection(RejectReason::Rate);
+    let page = metrics::render(&control.metric_families());
     for line in ["pegboard_sessions 0", "pegboard_calls_refused_total{reason=\"rate\"} 1"] {
         assert!(page.lines().any(|one| one == line), "no `{line}` in:\n{page}");
     }

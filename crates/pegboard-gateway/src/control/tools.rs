@@ -4,10 +4,10 @@ use pegboard_core::Tool;
 use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
-use super::{Asking, Control};
+use super::{Control, ControlCaller};
 use crate::{catalog::directory, lock, settings::Profile};
 
-/// The version of the answer.
+/// The version of the format.
 const FORMAT: u32 = 1;
 
 /// The tools of a gateway, by server.
@@ -51,8 +51,8 @@ pub struct ToolEntry {
 }
 
 impl Control {
-    /// The tools that `asking` may see.
-    pub(super) fn tools(&self, asking: &Asking) -> ToolList {
+    /// Returns the tools that the caller may see.
+    pub(super) fn tools(&self, asking: &ControlCaller) -> ToolList {
         let setup = self.setups.current();
         let view = self.catalog.view(&setup, &asking.viewer, Profile::Passthrough.shape());
         let tools = lock(&view.tools);

@@ -1,4 +1,4 @@
-//! Requests as they come in, read once.
+//! Incoming requests, parsed once.
 
 use axum::http::HeaderMap;
 use pegboard_mcp::{
@@ -10,12 +10,12 @@ use serde_json::json;
 
 use crate::{
     bounds,
-    exchange::level,
+    exchange::log_level_rank,
     request::{Methods, Operation},
-    trace::Opening,
+    trace::RequestMeta,
 };
 
-/// A request as it came in.
+/// An incoming request.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) id: Id,
@@ -23,16 +23,16 @@ pub(crate) struct Incoming {
     pub(crate) params: Fields,
     /// What is wrong with the parameters as a whole.
     problem: Option<&'static str>,
-    pub(crate) opening: Opening,
+    pub(crate) opening: RequestMeta,
     /// Whether reading it further takes long enough to hold up others.
     pub(crate) is_large: bool,
 }
 
-/// Bytes of a request from which on it is read on a thread of its own.
+/// Number of bytes from which a request is parsed on a thread of its own.
 pub(crate) const LARGE: usize = 128 << 10;
 
-/// Does work that takes long where it holds up nobody: on a thread of its own, whose time the
-/// system shares with the threads that answer requests.
+/// Runs long work on a thread of its own, whose time the system shares with the threads that answer
+/// requests.
 pub(crate) async fn off_thread<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
     if !is_long {
         return work();
@@ -44,7 +44,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(is_long: bool, work: impl FnOn
 }
 
 impl Incoming {
-    /// Reads the parameters of a request, with the headers that came with it.
+    /// Parses the parameters of a request, with the headers that came with it.
     pub(crate) fn new(id: Id, method: String, params: Option<&Raw>, headers: Option<&HeaderMap>) -> Self {
         let is_large = params.is_some_and(|params| params.get().len() > LARGE);
         let fields = params.map(|params| Fields::of(params));
@@ -56,21 +56,21 @@ impl Incoming {
             _ => None,
         };
         let params = fields.flatten().unwrap_or_default();
-        let opening = Opening::of(&params, headers);
+        let opening = RequestMeta::of(&params, headers);
         Self { id, method, params, problem, opening, is_large }
     }
 
-    /// Whose rules it follows, by what it says itself.
+    /// Returns the era that the request itself declares.
     pub(crate) fn era(&self) -> Era {
         if self.opening.is_modern() { Era::Modern } else { Era::Legacy }
     }
 
-    /// What the client calls the progress of the request.
+    /// Returns the progress token of the request.
     pub(crate) fn progress(&self) -> Option<Raw> {
         self.opening.own.get("progressToken").map(ToOwned::to_owned)
     }
 
-    /// What it wants, with its identity.
+    /// Returns the operation of the request, with its id.
     ///
     /// # Errors
     /// When there is no such method, or its parameters do not fit.
@@ -83,7 +83,7 @@ impl Incoming {
         Ok((self.id, operation))
     }
 
-    /// What every request of 2026-07-28 must say of its client.
+    /// Returns the client information that every request of 2026-07-28 must contain.
     ///
     /// # Errors
     /// When it lacks something.
@@ -96,14 +96,14 @@ impl Incoming {
         let capabilities = capabilities.ok_or_else(|| wrong(meta::CLIENT_CAPABILITIES))?.to_owned();
         bounds::check_capabilities(&capabilities)?;
         let log_level = own.text(meta::LOG_LEVEL);
-        if own.has(meta::LOG_LEVEL) && log_level.as_deref().and_then(level).is_none() {
+        if own.has(meta::LOG_LEVEL) && log_level.as_deref().and_then(log_level_rank).is_none() {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is not a log level", meta::LOG_LEVEL)));
         }
         Ok(ModernClient { version, capabilities, log_level })
     }
 }
 
-/// What a request of 2026-07-28 says of its client.
+/// The client information in a request of 2026-07-28.
 #[derive(Debug)]
 pub(crate) struct ModernClient {
     pub(crate) version: String,
@@ -112,7 +112,7 @@ pub(crate) struct ModernClient {
 }
 
 impl ModernClient {
-    /// Refuses versions that are not served.
+    /// Rejects unsupported versions.
     ///
     /// # Errors
     /// When the request is of another version.

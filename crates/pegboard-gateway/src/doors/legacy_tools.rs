@@ -1,11 +1,11 @@
-//! What legacy clients cannot read, put in a way that they can.
+//! Tool definitions for legacy clients.
 
 use pegboard_mcp::json::{Fields, SharedRaw, raw};
 use serde_json::{Value, json};
 
-/// A tool definition as versions before 2026-07-28 allow it: properties are schemas that
-/// are objects, and an output schema describes an object.
-pub(crate) fn tool(definition: SharedRaw) -> SharedRaw {
+/// Converts a tool definition to what versions before 2026-07-28 allow: schemas of properties are
+/// objects, and an output schema describes an object.
+pub(crate) fn to_legacy_definition(definition: SharedRaw) -> SharedRaw {
     let text = definition.get();
     // Few tools have either; looking is cheaper than taking all of them apart.
     let may_have_booleans =
@@ -31,7 +31,7 @@ pub(crate) fn tool(definition: SharedRaw) -> SharedRaw {
     if is_changed { fields.to_raw().into() } else { definition }
 }
 
-/// The properties with schemas that are objects, if any was not.
+/// Returns the properties with schemas that are objects, if any was not.
 fn without_booleans(mut properties: Fields) -> Option<Fields> {
     let booleans: Vec<(String, bool)> =
         properties.iter().filter_map(|(name, schema)| Some((name.to_owned(), schema.get().parse().ok()?))).collect();
@@ -55,7 +55,7 @@ mod tests {
     fn definitions_for_legacy_clients() {
         let check = |given: &str, expected: &str| {
             let given: Box<RawValue> = serde_json::from_str(given).expect("JSON");
-            assert_eq!(tool(given.into()).get(), expected);
+            assert_eq!(to_legacy_definition(given.into()).get(), expected);
         };
         let plain = r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{"default":true}}}}"#;
         check(plain, plain);

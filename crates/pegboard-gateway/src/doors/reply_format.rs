@@ -1,4 +1,4 @@
-//! Replies in the form of a protocol version.
+//! Replies in the format of a protocol version.
 
 use std::fmt::Write as _;
 
@@ -16,36 +16,37 @@ use crate::{
     request::{Caching, Failure, Forwarded, Greeting, Outcome, Page, Reply, Text},
 };
 
-/// The answer to a request as one line.
-pub(crate) fn line(era: Era, id: &Id, outcome: Outcome) -> String {
+/// Returns the response to a request as one line.
+pub(crate) fn reply_line(era: Era, id: &Id, outcome: Outcome) -> String {
     match outcome {
         Ok(reply) => {
             let mut line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", id.get());
             match era {
-                Era::Modern => modern(&mut line, id, reply),
-                Era::Legacy => legacy(&mut line, reply),
+                Era::Modern => write_modern(&mut line, id, reply),
+                Era::Legacy => write_legacy(&mut line, reply),
             }
             line.push('}');
             line
         }
-        Err(failure) => Message::response(Some(id), Err(&refusal(era, failure))),
+        Err(failure) => Message::response(Some(id), Err(&to_rpc_error(era, failure))),
     }
 }
 
-/// A refusal as one line. Where the `id` of the request could not be read, it has none: MCP takes only
-/// strings and numbers, and clients that check messages refuse the `null` of JSON-RPC.
-pub(crate) fn refusal_line(id: Option<&Id>, error: &RpcError) -> String {
+/// Returns an error response as one line. If the `id` of the request could not be read, the
+/// response has none: MCP allows only strings and numbers, and strict clients reject the `null` of
+/// JSON-RPC.
+pub(crate) fn error_line(id: Option<&Id>, error: &RpcError) -> String {
     match id {
         Some(id) => Message::response(Some(id), Err(error)),
         None => Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned(),
     }
 }
 
-/// A refusal as the wire says it.
-pub(crate) fn refusal(era: Era, failure: Failure) -> RpcError {
+/// Converts a failure into a JSON-RPC error.
+pub(crate) fn to_rpc_error(era: Era, failure: Failure) -> RpcError {
     match failure {
         Failure::Rpc(error) => error,
-        Failure::Resource { error, uri } => missing(era, error, &uri),
+        Failure::Resource { error, uri } => missing_resource_error(era, error, &uri),
         Failure::NoSession => RpcError::new(RpcError::INVALID_REQUEST, failure.to_string()),
         Failure::Unauthenticated | Failure::TooManyStreams | Failure::TooManyBytes | Failure::Cancelled => {
             RpcError::new(RpcError::INTERNAL, failure.to_string())
@@ -53,8 +54,8 @@ pub(crate) fn refusal(era: Era, failure: Failure) -> RpcError {
     }
 }
 
-/// A missing resource has another code in each version.
-fn missing(era: Era, mut error: RpcError, uri: &str) -> RpcError {
+/// Returns the error for a missing resource, whose code differs by version.
+fn missing_resource_error(era: Era, mut error: RpcError, uri: &str) -> RpcError {
     let names_a_uri = Fields::of_optional(error.data.as_deref()).has("uri");
     match era {
         Era::Modern if error.code == RpcError::RESOURCE_NOT_FOUND => {
@@ -73,7 +74,7 @@ fn server_info() -> Value {
     json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// What a client can do here. Servers come and go, so everything is offered.
+/// Returns the capabilities of the gateway. Servers come and go, so all are declared.
 fn capabilities() -> Raw {
     raw(&json!({
         "tools": {"listChanged": true},
@@ -84,7 +85,7 @@ fn capabilities() -> Raw {
     }))
 }
 
-fn legacy(line: &mut String, reply: Reply) {
+fn write_legacy(line: &mut String, reply: Reply) {
     match reply {
         Reply::Done | Reply::Listened => line.push_str("{}"),
         Reply::Begun(_, greeting) | Reply::Discovered(greeting, _) => {
@@ -100,7 +101,7 @@ fn legacy(line: &mut String, reply: Reply) {
         Reply::Page(mut page) => {
             let is_tools = page.kind == pegboard_upstream::ListKind::Tools;
             if is_tools {
-                page.items = page.items.into_iter().map(legacy_tools::tool).collect();
+                page.items = page.items.into_iter().map(legacy_tools::to_legacy_definition).collect();
             }
             line.push('{');
             push_items(line, &page);
@@ -111,12 +112,12 @@ fn legacy(line: &mut String, reply: Reply) {
             line.push('}');
         }
         Reply::Forwarded(Forwarded { result, era: Era::Legacy, .. }) => push(line, &result),
-        Reply::Forwarded(Forwarded { result, era: Era::Modern, .. }) => push(line, &from_modern(result)),
+        Reply::Forwarded(Forwarded { result, era: Era::Modern, .. }) => push(line, &to_legacy_result(result)),
     }
 }
 
-/// The result of a modern server for a legacy client.
-fn from_modern(result: Raw) -> Raw {
+/// Converts the result of a modern server for a legacy client.
+fn to_legacy_result(result: Raw) -> Raw {
     let Some(mut fields) = Fields::of(&result) else { return result };
     for key in ["resultType", "ttlMs", "cacheScope"] {
         fields.remove(key);
@@ -129,7 +130,7 @@ fn from_modern(result: Raw) -> Raw {
     fields.to_raw()
 }
 
-fn modern(line: &mut String, id: &Id, reply: Reply) {
+fn write_modern(line: &mut String, id: &Id, reply: Reply) {
     match reply {
         Reply::Done | Reply::Begun(..) => line.push_str("{\"resultType\":\"complete\"}"),
         Reply::Listened => {
@@ -155,12 +156,12 @@ fn modern(line: &mut String, id: &Id, reply: Reply) {
             push_text(line, &text);
             line.push_str(",\"resultType\":\"complete\"}");
         }
-        Reply::Forwarded(forwarded) => push(line, &for_modern(forwarded)),
+        Reply::Forwarded(forwarded) => push(line, &to_modern_result(forwarded)),
     }
 }
 
-/// The result of any server for a modern client.
-fn for_modern(Forwarded { result, is_resource, .. }: Forwarded) -> Raw {
+/// Converts the result of any server for a modern client.
+fn to_modern_result(Forwarded { result, is_resource, .. }: Forwarded) -> Raw {
     // Most results need nothing; looking is cheaper than taking apart.
     let Some(mut fields) = Fields::of(&result) else { return result };
     let mut is_changed = false;
@@ -184,7 +185,7 @@ fn push_json(line: &mut String, value: &(impl Serialize + ?Sized)) {
     line.push_str(&serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()));
 }
 
-/// The items of a page and where the next one begins, without braces.
+/// Writes the items of a page and the next cursor, without braces.
 fn push_items(line: &mut String, page: &Page) {
     line.reserve(page.items.iter().map(|item| item.get().len() + 1).sum());
     let _ = write!(line, "\"{}\":[", page.kind.field());
@@ -200,14 +201,14 @@ fn push_items(line: &mut String, page: &Page) {
     }
 }
 
-/// For how long an answer may be kept and who made it, up to the closing brace.
+/// Writes the caching hints and the server info, up to the closing brace.
 fn push_hints(line: &mut String, Caching { ttl_ms, is_private }: Caching) {
     let scope = if is_private { "private" } else { "public" };
     let _ = write!(line, ",\"ttlMs\":{ttl_ms},\"cacheScope\":\"{scope}\",\"_meta\":{{");
     let _ = write!(line, "\"io.modelcontextprotocol/serverInfo\":{}}}}}", server_info());
 }
 
-/// The result of a tool that is nothing but text, without the closing brace.
+/// Writes the result of a tool that is only text, without the closing brace.
 fn push_text(line: &mut String, Text { text, is_error, metadata }: &Text) {
     line.push_str("{\"content\":[{\"type\":\"text\",\"text\":");
     push_json(line, text);

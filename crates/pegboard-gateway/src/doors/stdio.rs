@@ -1,4 +1,4 @@
-//! One client on standard input and output, either era.
+//! One client on standard input and output, in either era.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     caller::Caller,
-    doors::{Entrance, incoming::Incoming, reply_format},
+    doors::{DoorContext, incoming::Incoming, reply_format},
     exchange::Outlet,
     lock,
     request::{Client, Failure, Methods, Reply, Request, SessionRef},
@@ -28,29 +28,29 @@ use crate::{
     trace,
 };
 
-/// A longer line is no message.
+/// Maximum number of bytes of a line; a longer one is not a message.
 const MAX_LINE: usize = 64 << 20;
 
-/// Messages that wait to be written.
+/// Maximum number of messages that wait to be written.
 const QUEUE: usize = 256;
 
-/// How long answers may take once the client has nothing more to say.
-const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long answers may take after the client has closed its input.
+const FINAL_ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The one conversation of a pipe, once it has begun.
+/// The one session of a pipe, once it has begun.
 type Slot = Arc<Mutex<Option<Arc<ClientSession>>>>;
 
-/// Serves one client until it closes its end, or the gateway is told to close its streams.
+/// Serves one client until it closes its end, or the gateway closes its streams.
 ///
 /// # Errors
 /// When the pipes break.
 pub(crate) async fn serve(
-    entrance: Entrance,
+    entrance: DoorContext,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> std::io::Result<()> {
     let (outlet, queue) = queue::channel(QUEUE);
-    let writer = tokio::spawn(write(queue, output));
+    let writer = tokio::spawn(write_lines(queue, output));
     let mut stopping = entrance.shutdown.stopping.subscribe();
     let pipe = Pipe { entrance, slot: Slot::default(), outlet, modern: Arc::default() };
     let mut lines = Lines::new(input, MAX_LINE);
@@ -62,19 +62,19 @@ pub(crate) async fn serve(
         };
         let Some(line) = line else { break };
         while tasks.try_join_next().is_some() {}
-        match read(&line) {
-            Ok(Some(message)) => pipe.take(message, &mut tasks).await,
+        match parse_line(&line) {
+            Ok(Some(message)) => pipe.handle_message(message, &mut tasks).await,
             Ok(None) => {}
-            Err(error) => refuse(&pipe.outlet, &error).await,
+            Err(error) => send_error(&pipe.outlet, &error).await,
         }
     }
-    pipe.end(tasks).await;
+    pipe.finish(tasks).await;
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), writer).await;
     Ok(())
 }
 
-/// The message on a line; blank lines have none.
-fn read(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
+/// Returns the message on a line; `None` for blank lines.
+fn parse_line(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
     let Line::Whole(bytes) = line else { return Err(RpcError::new(RpcError::PARSE, "the line is too long")) };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -89,7 +89,7 @@ fn read(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
 /// One client on a pipe, and what its requests need for their answers.
 #[derive(Clone)]
 struct Pipe {
-    entrance: Entrance,
+    entrance: DoorContext,
     slot: Slot,
     outlet: Outlet,
     /// Requests without a session, which can be cancelled by their number alone.
@@ -97,7 +97,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    async fn take(&self, message: Message, tasks: &mut JoinSet<()>) {
+    async fn handle_message(&self, message: Message, tasks: &mut JoinSet<()>) {
         match message {
             Message::Request { id, method, params } => {
                 let incoming = Incoming::new(id, method, params.as_ref(), None);
@@ -106,12 +106,12 @@ impl Pipe {
                 if incoming.method == "initialize" && incoming.era() == Era::Legacy {
                     // What follows depends on it, also when it was sent without waiting.
                     let (id, era) = (incoming.id.clone(), incoming.era());
-                    let answer = self.answer(id, era, self.read(incoming));
+                    let answer = self.answer(id, era, self.to_request(incoming));
                     if let Some(line) = Box::pin(answer).instrument(span).await {
                         let _ = self.outlet.send(line).await;
                     }
                 } else {
-                    self.begin(incoming, span, tasks);
+                    self.spawn_request(incoming, span, tasks);
                 }
             }
             Message::Notification { method, params } => {
@@ -122,7 +122,7 @@ impl Pipe {
                     }
                 }
                 if let Some(session) = lock(&self.slot).as_ref() {
-                    session.notified(&method, params.as_deref());
+                    session.handle_notification(&method, params.as_deref());
                 }
             }
             Message::Response { id, outcome } => {
@@ -133,12 +133,12 @@ impl Pipe {
         }
     }
 
-    /// Works on a request beside the others.
-    fn begin(&self, incoming: Incoming, span: Span, tasks: &mut JoinSet<()>) {
+    /// Answers a request concurrently with the others.
+    fn spawn_request(&self, incoming: Incoming, span: Span, tasks: &mut JoinSet<()>) {
         let (id, era) = (incoming.id.clone(), incoming.era());
         // Read before it runs: what it sees depends on the lines before it, and the next one may
         // cancel it.
-        let request = self.read(incoming);
+        let request = self.to_request(incoming);
         let pipe = self.clone();
         let in_progress = match era {
             Era::Legacy => lock(&self.slot).as_ref().map(|session| session.begin(&id)),
@@ -167,22 +167,22 @@ impl Pipe {
         }
     }
 
-    /// Answers what was read, and ends what would go on for ever.
-    async fn end(self, mut tasks: JoinSet<()>) {
+    /// Answers the requests that were read, and ends streams that would not end.
+    async fn finish(self, mut tasks: JoinSet<()>) {
         self.entrance.shutdown.stopping.send_replace(true);
         self.entrance.sessions.close_streams();
         if let Some(session) = lock(&self.slot).as_ref() {
             session.drop_questions();
         }
         let all = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(self.entrance.setups.current().startup_wait + LAST_ANSWERS, all).await;
+        let _ = tokio::time::timeout(self.entrance.setups.current().startup_wait + FINAL_ANSWER_TIMEOUT, all).await;
         tasks.shutdown().await;
         if let Some(session) = lock(&self.slot).take() {
             self.entrance.sessions.close(&session);
         }
     }
 
-    /// The answer to a request; none if it was cancelled.
+    /// Returns the answer to a request; `None` if it was cancelled.
     async fn answer(&self, id: Id, era: Era, request: Result<Request, RpcError>) -> Option<String> {
         let outcome = self.entrance.pipeline.answer(request).await;
         match &outcome {
@@ -196,12 +196,12 @@ impl Pipe {
             }
             _ => {}
         }
-        let line = reply_format::line(era, &id, outcome);
-        trace::sized(line.len());
+        let line = reply_format::reply_line(era, &id, outcome);
+        trace::record_size(line.len());
         Some(line)
     }
 
-    fn read(&self, incoming: Incoming) -> Result<Request, RpcError> {
+    fn to_request(&self, incoming: Incoming) -> Result<Request, RpcError> {
         let (progress, trace, outlet) = (incoming.progress(), incoming.opening.trace.clone(), self.outlet.clone());
         let caller = Caller::Pipe;
         if incoming.era() == Era::Modern {
@@ -226,11 +226,11 @@ impl Pipe {
     }
 }
 
-async fn refuse(outlet: &Outlet, error: &RpcError) {
-    let _ = outlet.send(reply_format::refusal_line(None, error)).await;
+async fn send_error(outlet: &Outlet, error: &RpcError) {
+    let _ = outlet.send(reply_format::error_line(None, error)).await;
 }
 
-async fn write(mut queue: queue::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
+async fn write_lines(mut queue: queue::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
     while let Some(mut line) = queue.recv().await {
         line.push('\n');
         if output.write_all(line.as_bytes()).await.is_err() || output.flush().await.is_err() {

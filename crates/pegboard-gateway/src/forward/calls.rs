@@ -1,4 +1,4 @@
-//! Calls on their way to a server, and what happens meanwhile.
+//! Calls to servers, and the events during a call.
 
 use std::sync::Arc;
 
@@ -13,56 +13,56 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing::Instrument as _;
 
 use crate::{
-    exchange::{Exchange, cannot_answer},
+    exchange::{Exchange, unsupported_request_error},
     forward::suspended::{BoundTo, Suspended, SuspendedCalls},
-    limits::{Limits, Refusal, TooMuchUnread},
-    metrics::{Metrics, Refused},
+    limits::{AdmissionControl, LimitExceeded, TooMuchUnread},
+    metrics::{Metrics, RejectReason},
     request::Forwarded,
     setup::Setups,
     shares::Claim,
     startup::Shutdown,
 };
 
-/// What a server says during a call and is not read yet.
+/// Maximum number of unread events of a call.
 const EVENTS: usize = 256;
 
-/// How often a server may ask again before its call is given up.
+/// Maximum number of times that a server may ask for input in one call.
 const MAX_ROUNDS: usize = 16;
 
-/// A call to make of a server.
+/// A call to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Forward {
     pub(crate) server: Arc<str>,
     pub(crate) method: &'static str,
-    /// With the server's own names.
+    /// The parameters, with the server's own names.
     pub(crate) params: Fields,
-    /// The tool, prompt or resource it names.
+    /// The tool, prompt or resource that the call names.
     pub(crate) name: Option<String>,
-    /// Parameters that headers repeat.
+    /// The parameters that are repeated in headers.
     pub(crate) mirrored: Vec<(String, String)>,
 }
 
-/// A call that a server is busy with.
+/// A running call.
 #[derive(Debug)]
 pub(crate) struct Running {
     events: queue::Receiver<Event>,
     /// Questions to the client; they end with the call.
     questions: JoinSet<()>,
-    task: Option<JoinHandle<Ended>>,
+    task: Option<JoinHandle<UpstreamAnswer>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nobody waits for it any more; the server is told.
+        // The caller has gone; this cancels the call at the server.
         if let Some(task) = self.task.take() {
             task.abort();
         }
     }
 }
 
-/// A call that its server has answered.
+/// The answer of a server to a call.
 #[derive(Debug)]
-struct Ended {
+struct UpstreamAnswer {
     result: Result<Raw, ForwardError>,
     era: Era,
     /// The result's room in its caller's share of memory: it may wait for long until the client has
@@ -70,12 +70,12 @@ struct Ended {
     room: Option<Claim>,
 }
 
-/// Makes calls of servers on behalf of clients.
+/// Makes calls to servers on behalf of clients.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) setups: Arc<Setups>,
-    limits: Arc<Limits>,
+    limits: Arc<AdmissionControl>,
     pub(crate) metrics: Arc<Metrics>,
     suspended: SuspendedCalls,
     shutdown: Arc<Shutdown>,
@@ -85,54 +85,58 @@ impl Forwarder {
     pub(crate) fn new(
         fleet: Arc<Fleet>,
         setups: Arc<Setups>,
-        limits: Arc<Limits>,
+        limits: Arc<AdmissionControl>,
         metrics: Arc<Metrics>,
         shutdown: Arc<Shutdown>,
     ) -> Self {
         Self { fleet, setups, limits, metrics, suspended: SuspendedCalls::default(), shutdown }
     }
 
-    /// Makes a call on behalf of a client, and sees it through.
+    /// Makes a call on behalf of a client, and waits for its result.
     ///
     /// # Errors
-    /// What the server refuses, as it says it; and what went wrong on the way.
+    /// The error of the server, or the reason why the call failed.
     pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
         let mut cutting = self.shutdown.cutting.subscribe();
         let (server, method, name) = (Arc::clone(&forward.server), forward.method, forward.name.clone());
         let outcome = tokio::select! {
             // A call that has just ended keeps its result.
             biased;
-            outcome = self.see_through(exchange, forward) => outcome,
+            outcome = self.run_to_completion(exchange, forward) => outcome,
             _ = cutting.wait_for(|is_cut| *is_cut) => {
                 tracing::warn!(%server, method, name, "call interrupted by shutdown");
                 Err(ForwardError::Cut)
             }
         };
-        if let Some(refused) = outcome.as_ref().err().and_then(ForwardError::refused) {
-            self.metrics.refused(refused);
+        if let Some(refused) = outcome.as_ref().err().and_then(ForwardError::reject_reason) {
+            self.metrics.count_rejection(refused);
         }
         outcome
     }
 
-    /// How many calls wait for the input of their clients.
+    /// Returns the number of calls that wait for the input of their clients.
     pub(crate) fn suspended_calls(&self) -> usize {
         self.suspended.count()
     }
 
-    async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
+    async fn run_to_completion(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
         let is_resource = forward.method == "resources/read";
-        let finish =
-            |driven: Driven| Forwarded { result: driven.result, era: driven.era, is_resource, room: driven.room };
-        let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
-        let bound_to = (exchange.viewer.caller, Arc::clone(&forward.server), identity(&forward));
+        let finish = |driven: CompletedCall| Forwarded {
+            result: driven.result,
+            era: driven.era,
+            is_resource,
+            room: driven.room,
+        };
+        let state = forward.params.text("requestState").filter(|state| self.suspended.is_gateway_state(state));
+        let bound_to = (exchange.viewer.caller, Arc::clone(&forward.server), digest(&forward));
         if let Some(state) = state {
-            let suspended = self.suspended.take(&state, &bound_to)?;
-            let Some(answer) = SuspendedCalls::answer(&forward.params) else {
-                return Ok(finish(Driven::question(self.suspended.put(suspended))));
+            let suspended = self.suspended.resume(&state, &bound_to)?;
+            let Some(answer) = SuspendedCalls::input_response(&forward.params) else {
+                return Ok(finish(CompletedCall::question(self.suspended.suspend(suspended))));
             };
             let Suspended { running, reply, .. } = suspended;
             let _ = reply.send(Ok(answer));
-            return self.drive(exchange, running, &bound_to).await.map(finish);
+            return self.drive_call(exchange, running, &bound_to).await.map(finish);
         }
         let upstream = self.fleet.find(&forward.server);
         let upstream = upstream
@@ -142,13 +146,13 @@ impl Forwarder {
         let mut params = forward.params.clone();
         for _ in 0..MAX_ROUNDS {
             let running = self.start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
-            let driven = self.drive(exchange, running, &bound_to).await?;
+            let driven = self.drive_call(exchange, running, &bound_to).await?;
             if exchange.is_asked_by_result() || !is_input_required(&driven.result) {
                 return Ok(finish(driven));
             }
             // The client is asked what its server wants to know, and the call made again.
             let fields = Fields::of(&driven.result).unwrap_or_default();
-            let responses = self.collect(exchange, fields.object("inputRequests").unwrap_or_default()).await?;
+            let responses = self.collect_inputs(exchange, fields.object("inputRequests").unwrap_or_default()).await?;
             params = forward.params.clone();
             params.set("inputResponses", responses.to_raw());
             if let Some(state) = fields.get("requestState") {
@@ -159,12 +163,12 @@ impl Forwarder {
     }
 
     /// Asks the client of a session everything that its server wants to know.
-    async fn collect(&self, exchange: &Exchange, requests: Fields) -> Result<Fields, RpcError> {
+    async fn collect_inputs(&self, exchange: &Exchange, requests: Fields) -> Result<Fields, RpcError> {
         let mut responses = Fields::new();
         for (key, request) in requests.iter() {
             let request = Fields::of(request).unwrap_or_default();
             let method = request.text("method").unwrap_or_default();
-            let answer = exchange.ask(&method, request.get("params").map(ToOwned::to_owned)).await?;
+            let answer = exchange.ask_client(&method, request.get("params").map(ToOwned::to_owned)).await?;
             responses.set(key, answer);
         }
         Ok(responses)
@@ -209,21 +213,21 @@ impl Forwarder {
             let result = upstream.call_for(whose, make).await.map_err(ForwardError::from);
             let room = result.as_ref().map_or(Ok(None), |result| limits.open_answer(party, result.get().len(), most));
             match room {
-                Ok(room) => Ended { result, era, room },
-                Err(error) => Ended { result: Err(error.into()), era, room: None },
+                Ok(room) => UpstreamAnswer { result, era, room },
+                Err(error) => UpstreamAnswer { result: Err(error.into()), era, room: None },
             }
         };
         let task = tokio::spawn(work.in_current_span());
         Running { events: received, questions: JoinSet::new(), task: Some(task) }
     }
 
-    /// Sees a call through to its result, or to a question that is a result itself.
-    async fn drive(
+    /// Runs a call until its result, or until a question that becomes a result.
+    async fn drive_call(
         &self,
         exchange: &Exchange,
         mut running: Running,
         bound_to: &BoundTo,
-    ) -> Result<Driven, ForwardError> {
+    ) -> Result<CompletedCall, ForwardError> {
         loop {
             let Some(task) = running.task.as_mut() else {
                 return Err(RpcError::new(RpcError::INTERNAL, "the call has ended").into());
@@ -235,14 +239,14 @@ impl Forwarder {
                 ended = task => {
                     running.task = None;
                     let cancelled = |_| RpcError::new(RpcError::INTERNAL, "the call was cancelled");
-                    let Ended { result, era, room } = ended.map_err(cancelled)?;
-                    return Ok(Driven { result: result?, era, room });
+                    let UpstreamAnswer { result, era, room } = ended.map_err(cancelled)?;
+                    return Ok(CompletedCall { result: result?, era, room });
                 }
             };
             match event {
                 Event::Notification { method, params } => exchange.relay(&method, params).await,
                 Event::Request { method, reply, .. } if !exchange.can_answer(&method) => {
-                    let _ = reply.send(Err(cannot_answer(&method)));
+                    let _ = reply.send(Err(unsupported_request_error(&method)));
                 }
                 Event::Request { method, params, reply } if !exchange.is_asked_by_result() => {
                     let exchange = exchange.clone();
@@ -250,7 +254,7 @@ impl Forwarder {
                     while running.questions.try_join_next().is_some() {}
                     let asking = async move {
                         let answer = tokio::select! {
-                            answer = exchange.ask(&method, params) => answer,
+                            answer = exchange.ask_client(&method, params) => answer,
                             // The server no longer wants to know.
                             () = reply.closed() => return,
                         };
@@ -265,7 +269,7 @@ impl Forwarder {
                         Ok(room) => {
                             let bound_to = bound_to.clone();
                             let suspended = Suspended { running, method, params, reply, bound_to, _room: room };
-                            return Ok(Driven::question(self.suspended.put(suspended)));
+                            return Ok(CompletedCall::question(self.suspended.suspend(suspended)));
                         }
                         Err(error) => _ = reply.send(Err(RpcError::new(RpcError::INTERNAL, error.to_string()))),
                     }
@@ -275,23 +279,23 @@ impl Forwarder {
     }
 }
 
-/// A call that came to its end.
-struct Driven {
+/// A completed call.
+struct CompletedCall {
     result: Raw,
-    /// The rules of the server that it came from.
+    /// The era of the server.
     era: Era,
     /// The result's room in its caller's share of memory.
     room: Option<Claim>,
 }
 
-impl Driven {
-    /// A question that is the result.
+impl CompletedCall {
+    /// Creates a result that is a question.
     fn question(result: Raw) -> Self {
         Self { result, era: Era::Modern, room: None }
     }
 }
 
-/// Why a call failed: what the server said, or what happened to it.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ForwardError {
     #[error(transparent)]
@@ -299,7 +303,7 @@ pub(crate) enum ForwardError {
     #[error(transparent)]
     Lost(CallError),
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    LimitExceeded(#[from] LimitExceeded),
     #[error(transparent)]
     Unread(#[from] TooMuchUnread),
     #[error("the gateway is shutting down; the call was interrupted and may or may not have taken effect")]
@@ -316,33 +320,33 @@ impl From<CallError> for ForwardError {
 }
 
 impl ForwardError {
-    /// As the wire says it.
+    /// Converts the error into a JSON-RPC error.
     pub(crate) fn into_rpc(self, server: &str) -> RpcError {
         match self {
             Self::Rpc(error) => error,
             Self::Lost(_) | Self::Cut => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {self}")),
             Self::Unread(error) => RpcError::new(RpcError::INTERNAL, error.to_string()),
-            Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("request not sent: {refusal}")),
+            Self::LimitExceeded(refusal) => RpcError::new(RpcError::INTERNAL, format!("request not sent: {refusal}")),
         }
     }
 
-    /// Which limit a call has met with, if that is why it failed.
-    pub(crate) fn refused(&self) -> Option<Refused> {
+    /// Returns the limit that the call exceeded, if that is why it failed.
+    pub(crate) fn reject_reason(&self) -> Option<RejectReason> {
         Some(match self {
-            Self::Refused(Refusal::Rate { .. }) => Refused::Rate,
-            Self::Refused(Refusal::Busy(_)) => Refused::CallerBusy,
-            Self::Lost(CallError::Busy(_)) => Refused::ServerBusy,
-            Self::Lost(CallError::Tripped(_)) => Refused::Breaker,
-            Self::Lost(CallError::ArgumentsTooLarge { .. }) => Refused::ArgumentBytes,
-            Self::Lost(CallError::ResultTooLarge { .. }) => Refused::ResultBytes,
+            Self::LimitExceeded(LimitExceeded::Rate { .. }) => RejectReason::Rate,
+            Self::LimitExceeded(LimitExceeded::Busy(_)) => RejectReason::CallerBusy,
+            Self::Lost(CallError::Busy(_)) => RejectReason::ServerBusy,
+            Self::Lost(CallError::Tripped(_)) => RejectReason::Breaker,
+            Self::Lost(CallError::ArgumentsTooLarge { .. }) => RejectReason::ArgumentBytes,
+            Self::Lost(CallError::ResultTooLarge { .. }) => RejectReason::ResultBytes,
             _ => return None,
         })
     }
 }
 
-/// A digest of what a call is about: its continuation must be about the same, and arguments can
-/// be too large to be kept.
-fn identity(forward: &Forward) -> [u8; 32] {
+/// Returns a digest of a call: its continuation must be the same call, and arguments can be too
+/// large to keep.
+fn digest(forward: &Forward) -> [u8; 32] {
     let arguments = forward.params.get("arguments").map(|arguments| arguments.get()).unwrap_or_default();
     let name = forward.name.as_deref().unwrap_or_default();
     // The length keeps a name and its arguments apart.
@@ -350,7 +354,7 @@ fn identity(forward: &Forward) -> [u8; 32] {
     Sha256::new().chain_update(head).chain_update(arguments).finalize().into()
 }
 
-/// Whether a result asks the client for something.
+/// Returns whether a result asks the client for input.
 pub(crate) fn is_input_required(result: &Raw) -> bool {
     // Looking is cheaper than taking apart.
     result.get().contains("\"input_required\"")

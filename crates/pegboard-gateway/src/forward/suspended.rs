@@ -1,7 +1,7 @@
 //! Calls that wait for the input of a client without a session.
 //!
-//! A legacy server asks in the middle of a call; a modern client is asked by an answer, and
-//! calls again. In between the call is kept here, under a name that nobody can guess.
+//! A legacy server asks during a call; a modern client gets the question as a result, and calls
+//! again. In between the call is kept here, under an id that cannot be guessed.
 
 use std::{
     collections::HashMap,
@@ -21,20 +21,20 @@ use crate::{caller::Caller, forward::calls::Running, ids::random_id, lock, share
 /// The key of the one question that is asked at a time.
 const QUESTION: &str = "question";
 
-/// Calls that may wait at a time.
+/// Maximum number of suspended calls.
 const MAX_CALLS: usize = 512;
 
-/// Calls of one token that may wait at a time.
+/// Maximum number of suspended calls of one token.
 const MAX_CALLS_PER_TOKEN: usize = 64;
 
-/// What a call belongs to: its caller, its server, and a digest of what is called. Nobody else
+/// The owner of a suspended call: its caller, its server, and a digest of the call. No other caller
 /// can continue it.
 pub(crate) type BoundTo = (Caller, Arc<str>, [u8; 32]);
 
-/// How long they are kept.
-const KEPT: Duration = Duration::from_secs(600);
+/// How long suspended calls are kept.
+const RETENTION: Duration = Duration::from_secs(600);
 
-/// A call that waits.
+/// A suspended call.
 #[derive(Debug)]
 pub(crate) struct Suspended {
     pub(crate) running: Running,
@@ -47,7 +47,7 @@ pub(crate) struct Suspended {
     pub(crate) _room: Option<Claim>,
 }
 
-/// All calls that wait.
+/// All suspended calls.
 #[derive(Debug)]
 pub(crate) struct SuspendedCalls {
     /// What the names of our calls begin with; a server may be a gateway too, with its own.
@@ -62,8 +62,8 @@ impl Default for SuspendedCalls {
 }
 
 impl SuspendedCalls {
-    /// Puts a call aside; the result that asks the client.
-    pub(crate) fn put(&self, suspended: Suspended) -> Raw {
+    /// Suspends a call; returns the result that asks the client.
+    pub(crate) fn suspend(&self, suspended: Suspended) -> Raw {
         let state = format!("{}{}", self.prefix, random_id());
         let mut question = Fields::new().with("method", &suspended.method);
         question.set("params", suspended.params.clone().unwrap_or_else(|| raw(&json!({}))));
@@ -73,47 +73,51 @@ impl SuspendedCalls {
             .with("inputRequests", &requests)
             .with("requestState", &state);
         let mut calls = lock(&self.by_state);
-        calls.retain(|_, (since, _)| since.elapsed() < KEPT);
+        calls.retain(|_, (since, _)| since.elapsed() < RETENTION);
         let caller = suspended.bound_to.0;
         if matches!(caller, Caller::Token(_)) {
-            drop_oldest(&mut calls, MAX_CALLS_PER_TOKEN, |call| call.bound_to.0 == caller);
+            drop_oldest_call(&mut calls, MAX_CALLS_PER_TOKEN, |call| call.bound_to.0 == caller);
         }
-        drop_oldest(&mut calls, MAX_CALLS, |_| true);
+        drop_oldest_call(&mut calls, MAX_CALLS, |_| true);
         calls.insert(state, (Instant::now(), suspended));
         result.to_raw()
     }
 
-    /// How many wait.
+    /// Returns the number of suspended calls.
     pub(crate) fn count(&self) -> usize {
-        lock(&self.by_state).values().filter(|(since, _)| since.elapsed() < KEPT).count()
+        lock(&self.by_state).values().filter(|(since, _)| since.elapsed() < RETENTION).count()
     }
 
-    /// Whether a state is one of ours rather than a server's.
-    pub(crate) fn is_ours(&self, state: &str) -> bool {
+    /// Returns whether a request state was created by the gateway rather than a server.
+    pub(crate) fn is_gateway_state(&self, state: &str) -> bool {
         state.starts_with(&self.prefix)
     }
 
-    /// Takes a call up again.
+    /// Resumes a suspended call.
     ///
     /// # Errors
     /// When there is no such call, or it belongs to another caller.
-    pub(crate) fn take(&self, state: &str, bound_to: &BoundTo) -> Result<Suspended, RpcError> {
+    pub(crate) fn resume(&self, state: &str, bound_to: &BoundTo) -> Result<Suspended, RpcError> {
         let mut calls = lock(&self.by_state);
         let is_theirs = calls.get(state).is_some_and(|(_, call)| call.bound_to == *bound_to);
         let found = if is_theirs { calls.remove(state) } else { None };
-        let found = found.filter(|(since, _)| since.elapsed() < KEPT);
+        let found = found.filter(|(since, _)| since.elapsed() < RETENTION);
         let gone = || RpcError::new(RpcError::INVALID_PARAMS, "`requestState` is unknown or has expired");
         found.map(|(_, call)| call).ok_or_else(gone)
     }
 
-    /// The client's answer among its input responses.
-    pub(crate) fn answer(params: &Fields) -> Option<Raw> {
+    /// Returns the client's answer among its input responses.
+    pub(crate) fn input_response(params: &Fields) -> Option<Raw> {
         params.object("inputResponses")?.get(QUESTION).map(ToOwned::to_owned)
     }
 }
 
-/// Makes room for one more call where as many as `most` of those that `is_it` names wait.
-fn drop_oldest(calls: &mut HashMap<String, (Instant, Suspended)>, most: usize, is_it: impl Fn(&Suspended) -> bool) {
+/// Makes room for one more call if `most` of those that `is_it` selects are suspended.
+fn drop_oldest_call(
+    calls: &mut HashMap<String, (Instant, Suspended)>,
+    most: usize,
+    is_it: impl Fn(&Suspended) -> bool,
+) {
     let of_them = || calls.iter().filter(|(_, (_, call))| is_it(call));
     if of_them().count() < most {
         return;

@@ -1,4 +1,4 @@
-//! What servers say of their own accord, on its way to the clients.
+//! Notifications of servers, forwarded to the clients.
 
 use std::sync::{Arc, Weak};
 
@@ -12,12 +12,12 @@ use tokio::sync::mpsc;
 use super::Gateway;
 use crate::{caller::Viewer, lock};
 
-/// Passes notices on for as long as the gateway lives.
-pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
+/// Forwards notices for as long as the gateway exists.
+pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
     while let Some((server, notice)) = notices.recv().await {
         let Some(gateway) = gateway.upgrade() else { return };
         match notice.method.as_str() {
-            "notifications/resources/updated" => updated(&gateway, &server, &notice),
+            "notifications/resources/updated" => announce_resource_update(&gateway, &server, &notice),
             method => {
                 let method = pegboard_core::text::brief(method, 100);
                 tracing::debug!(server = %server, method, "unknown notification ignored");
@@ -26,7 +26,7 @@ pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Ar
     }
 }
 
-fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
+fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
     let mut params = Fields::of_optional(notice.params.as_deref());
     let Some(uri) = params.text("uri") else { return };
     // A server's own mark of its subscription means nothing to our clients.
@@ -38,7 +38,8 @@ fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
         }
     }
     let directory = gateway.catalog.directory();
-    // A client may have subscribed under one of several names; what counts is whose it is.
+    // A client may have subscribed under one of several names; the comparison is by server and
+    // original URI.
     let is_it = |viewer: &Viewer, subscribed: &str| {
         directory.entries(&viewer.selection).resource(subscribed) == Some((Arc::clone(server), uri.clone()))
     };
@@ -50,8 +51,8 @@ fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
         for name in names {
             params.set("uri", raw(&name));
             let line = Message::notification("notifications/resources/updated", Some(&params.to_raw()));
-            session.tell(line);
+            session.send(line);
         }
     }
-    gateway.subscriptions.updated(is_it, &params);
+    gateway.subscriptions.announce_resource_update(is_it, &params);
 }

@@ -1,4 +1,4 @@
-//! How a change at the servers or of the settings is taken in.
+//! Application of changes at the servers or in the settings.
 
 use std::sync::{
     Arc, Weak,
@@ -14,37 +14,37 @@ use crate::{
     catalog::directory::{Difference, Directory},
 };
 
-/// How far changes were taken in.
+/// The changes that were applied so far.
 #[derive(Debug, Default)]
-pub(super) struct Intake {
-    /// The number of the setup that everything was last made for.
+pub(super) struct RefreshProgress {
+    /// The number of the setup that was applied last.
     applied: AtomicU64,
-    /// For which count of the fleet's changes the directory was made.
+    /// The count of fleet changes that the directory includes.
     built: watch::Sender<u64>,
 }
 
-impl Intake {
-    /// Notes that everything is made for this setup; whether it is another than before.
-    fn take_up(&self, setup: u64) -> bool {
+impl RefreshProgress {
+    /// Records that this setup is applied; `false` if it already was.
+    fn switch_setup(&self, setup: u64) -> bool {
         self.applied.swap(setup, Ordering::Relaxed) != setup
     }
 
-    /// Notes that the directory is made for this count of changes.
-    fn done(&self, changes: u64) {
+    /// Records that the directory includes this count of changes.
+    fn mark_done(&self, changes: u64) {
         self.built.send_replace(changes);
     }
 
-    /// Waits until the directory is made for this count of changes.
-    pub(super) async fn reached(&self, changes: u64) {
+    /// Waits until the directory includes this count of changes.
+    pub(super) async fn wait_until_reached(&self, changes: u64) {
         let _ = self.built.subscribe().wait_for(|built| *built >= changes).await;
     }
 }
 
 impl Gateway {
-    /// Takes in what has changed at the servers, and tells the clients.
+    /// Applies changes at the servers, and notifies the clients.
     async fn refresh(self: &Arc<Self>, changes: u64) {
         let (fleet, before, setup) = (Arc::clone(&self.fleet), self.catalog.directory(), self.setup());
-        let is_new_setup = self.intake.take_up(setup.number);
+        let is_new_setup = self.intake.switch_setup(setup.number);
         let made = tokio::task::spawn_blocking(move || {
             let directory = Arc::new(Directory::new(&fleet, &setup, &before));
             let difference = directory.difference(&before);
@@ -56,10 +56,10 @@ impl Gateway {
         let is_news = difference.has_tools() || is_new_setup;
         if is_news {
             self.catalog.forget_views();
-            self.record.tools(self.catalog(), &self.setup().selection);
+            self.record.record_tools(self.catalog(), &self.setup().selection);
         }
-        // Whoever comes from now on sees the new directory. With nobody there yet, the first
-        // list need not wait for an index that only searches need.
+        // New clients see the new directory from now on. Without clients, the first list need not
+        // wait for an index that only searches need.
         let is_awaited = self.sessions.count() == 0;
         if is_news && !is_awaited {
             self.renew_sessions(&difference).await;
@@ -67,36 +67,36 @@ impl Gateway {
         if is_new_setup {
             self.subscriptions.renew_listeners();
         }
-        let has_tools = |viewer: &Viewer| is_new_setup || difference.tools_for(&viewer.selection);
-        self.subscriptions.changed("notifications/tools/list_changed", has_tools);
-        self.announce("notifications/prompts/list_changed", |viewer| difference.prompts_for(&viewer.selection));
-        self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
-        // Last: who waits for the directory is not to be told of what is in it already.
-        self.intake.done(changes);
-        self.lookalikes.look_again();
+        let has_tools = |viewer: &Viewer| is_new_setup || difference.has_tools_for(&viewer.selection);
+        self.subscriptions.announce_list_change("notifications/tools/list_changed", has_tools);
+        self.announce("notifications/prompts/list_changed", |viewer| difference.has_prompts_for(&viewer.selection));
+        self.announce("notifications/resources/list_changed", |viewer| difference.has_resources_for(&viewer.selection));
+        // Last: a client that waits for the directory must not be notified of its contents.
+        self.intake.mark_done(changes);
+        self.lookalikes.request_comparison();
         if is_news && is_awaited {
-            self.index_apart().await;
+            self.index_in_background().await;
             self.renew_sessions(&difference).await;
         }
-        self.subscriptions.renew(|upstream| self.sessions.tell_level(upstream));
+        self.subscriptions.renew(|upstream| self.sessions.set_server_log_level(upstream));
         drop(difference);
         if is_news && let Some(after) = self.setup().after_change {
             let _ = tokio::task::spawn_blocking(after).await;
         }
     }
 
-    /// Lets sessions go on with what is there now, where waiting holds nobody up.
+    /// Updates all sessions on a blocking thread.
     async fn renew_sessions(self: &Arc<Self>, difference: &Arc<Difference>) {
         let (gateway, difference) = (Arc::clone(self), Arc::clone(difference));
         let renew = move || {
             gateway.prepare_rankers();
-            gateway.sessions.renew(&difference);
+            gateway.sessions.refresh(&difference);
         };
         let _ = tokio::task::spawn_blocking(renew).await;
     }
 
-    /// Indexes the tools on a thread that lets lists, and servers that start, go first.
-    async fn index_apart(self: &Arc<Self>) {
+    /// Indexes the tools on a low-priority thread, so that lists and starting servers go first.
+    async fn index_in_background(self: &Arc<Self>) {
         let (done, indexed) = oneshot::channel::<()>();
         let gateway = Arc::clone(self);
         let thread = std::thread::Builder::new().name("index".to_owned()).spawn(move || {
@@ -109,7 +109,7 @@ impl Gateway {
         }
     }
 
-    /// Indexes the tools now, rather than in somebody's first search.
+    /// Indexes the tools now, rather than in the first search.
     fn prepare_rankers(&self) {
         let (catalog, setup) = (self.catalog(), self.setup());
         for shape in [setup.profile.shape(), setup.profile.constant_shape()] {
@@ -117,15 +117,15 @@ impl Gateway {
         }
     }
 
-    /// Tells all clients for whom a list has changed.
+    /// Notifies all clients for whom a list has changed.
     fn announce(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
         self.sessions.announce(method, &has_changed_for);
-        self.subscriptions.changed(method, has_changed_for);
+        self.subscriptions.announce_list_change(method, has_changed_for);
     }
 }
 
-/// Follows the changes of the fleet for as long as the gateway lives.
-pub(super) async fn follow(gateway: Weak<Gateway>, mut changes: watch::Receiver<u64>) {
+/// Follows the changes of the fleet for as long as the gateway exists.
+pub(super) async fn follow_fleet_changes(gateway: Weak<Gateway>, mut changes: watch::Receiver<u64>) {
     loop {
         let count = *changes.borrow_and_update();
         match gateway.upgrade() {
@@ -172,13 +172,13 @@ mod tests {
     static DONE: AtomicUsize = AtomicUsize::new(0);
     static IS_EARLY: AtomicBool = AtomicBool::new(false);
 
-    fn done() {
+    fn count_done() {
         DONE.fetch_add(1, Ordering::Relaxed);
     }
 
     #[tokio::test]
     async fn the_end_of_a_change_is_told_once() {
-        let settings = GatewaySettings { after_change: Some(done), ..GatewaySettings::default() };
+        let settings = GatewaySettings { after_change: Some(count_done), ..GatewaySettings::default() };
         let gateway = Gateway::start(Vec::new(), settings.clone(), Arc::new(|_| Arc::new(Nothing)), Vec::new());
         for change in 1..=3 {
             CHANGES.store(change, Ordering::Relaxed);

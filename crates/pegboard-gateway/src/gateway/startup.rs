@@ -1,4 +1,4 @@
-//! How the servers start, and what is done now and then while the gateway lives.
+//! The start of the servers, and periodic tasks.
 
 use std::{
     sync::{Arc, Weak},
@@ -7,33 +7,33 @@ use std::{
 
 use super::Gateway;
 
-/// How long servers wait at most for what is known of them from before.
-const RECALLING: Duration = Duration::from_secs(2);
+/// How long servers wait at most for cached tool lists.
+const RECALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How much earlier than those servers the first client is served.
+/// How long servers with cached tool lists are delayed for the first client.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// How often unused sessions are looked for.
+/// The interval of the search for unused sessions.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// After how many such rounds those on the disk are looked at too.
+/// Number of rounds after which saved sessions are searched too.
 const ROUNDS_PER_SWEEP_OF_DISK: u64 = 20;
 
 impl Gateway {
-    /// Waits until everything that the fleet has told of is taken in.
-    async fn caught_up(&self) {
+    /// Waits until all changes of the fleet are applied.
+    async fn wait_until_caught_up(&self) {
         let changes = *self.fleet.changes().borrow();
-        self.intake.reached(changes).await;
+        self.intake.wait_until_reached(changes).await;
     }
 }
 
-/// Gives the servers their time to start.
-pub(super) async fn start_up(gateway: Arc<Gateway>) {
+/// Waits for the servers to start.
+pub(super) async fn wait_for_startup(gateway: Arc<Gateway>) {
     let limit = gateway.setup().startup_wait;
-    tokio::spawn(hold_back(Arc::clone(&gateway)));
+    tokio::spawn(delay_known_servers(Arc::clone(&gateway)));
     let all = async {
         gateway.fleet.listed(limit).await;
-        gateway.caught_up().await;
+        gateway.wait_until_caught_up().await;
     };
     // Listing what there is takes a moment as well.
     let _ = tokio::time::timeout(limit + Duration::from_secs(1), all).await;
@@ -41,7 +41,7 @@ pub(super) async fn start_up(gateway: Arc<Gateway>) {
     log_unmatched(&gateway);
 }
 
-/// Names the patterns of selections that allow nothing: what they were meant for is hidden.
+/// Logs the patterns of selections that match nothing.
 fn log_unmatched(gateway: &Gateway) {
     let (setup, catalog) = (gateway.setup(), gateway.catalog.catalog());
     let of_tokens = setup.tokens.iter().map(|token| (token.name.as_str(), &token.selection));
@@ -52,25 +52,25 @@ fn log_unmatched(gateway: &Gateway) {
     }
 }
 
-/// Lets servers that are known from before start a little later: programs that start all at
-/// once leave the first client little of the processor.
-async fn hold_back(gateway: Arc<Gateway>) {
+/// Starts servers with cached tool lists a little later: programs that start all at once leave the
+/// first client little processor time.
+async fn delay_known_servers(gateway: Arc<Gateway>) {
     let known = async {
-        gateway.fleet.recalled(RECALLING).await;
-        gateway.caught_up().await;
+        gateway.fleet.recalled(RECALL_TIMEOUT).await;
+        gateway.wait_until_caught_up().await;
     };
-    let _ = tokio::time::timeout(RECALLING, known).await;
+    let _ = tokio::time::timeout(RECALL_TIMEOUT, known).await;
     tokio::time::sleep(HEAD_START).await;
     gateway.fleet.begin();
 }
 
-/// Forgets sessions that nobody uses.
-pub(super) async fn sweep(gateway: Weak<Gateway>) {
+/// Drops unused sessions.
+pub(super) async fn sweep_sessions(gateway: Weak<Gateway>) {
     let mut rounds = 0_u64;
     loop {
         let Some(limit) = gateway.upgrade().map(|gateway| {
             if rounds.is_multiple_of(ROUNDS_PER_SWEEP_OF_DISK) {
-                gateway.sessions.sweep_kept();
+                gateway.sessions.sweep_saved();
             }
             gateway.setup().session_idle
         }) else {

@@ -8,7 +8,7 @@ use pegboard_upstream::CallError;
 
 use super::*;
 use crate::{
-    GatewaySettings, caller::Caller, exchange::Exchange, forward::calls::ForwardError, metrics::Refused,
+    GatewaySettings, caller::Caller, exchange::Exchange, forward::calls::ForwardError, metrics::RejectReason,
     settings::Token, setup::Setup, testing,
 };
 
@@ -57,12 +57,12 @@ fn parties_and_queues() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_at_a_time() {
-    let (limits, one_at_a_time) = (Limits::default(), CallLimits { concurrent: 1, per_minute: 0 });
+    let (limits, one_at_a_time) = (AdmissionControl::default(), CallLimits { concurrent: 1, per_minute: 0 });
     let [one, other] = [1, 2].map(|number| Party::Address(address(number)));
     let wait = Duration::from_secs(3);
     let turn = limits.admit(one_at_a_time, one, wait).await.expect("the first call").expect("a turn");
     let busy = limits.admit(one_at_a_time, one, wait).await.expect_err("there is one already");
-    assert_eq!(busy, Refusal::Busy(Busy::Waited { most: 1, waited: wait }));
+    assert_eq!(busy, LimitExceeded::Busy(Busy::Waited { most: 1, waited: wait }));
     assert!(limits.admit(one_at_a_time, other, wait).await.is_ok(), "another address has its own share");
     drop(turn);
     assert!(limits.admit(one_at_a_time, one, wait).await.is_ok());
@@ -74,7 +74,7 @@ async fn calls_in_a_minute() {
         CallLimits { concurrent: 0, per_minute: 2 },
         &[None, Some(CallLimits { concurrent: 0, per_minute: 1 }), Some(CallLimits::default())],
     );
-    let limits = Limits::default();
+    let limits = AdmissionControl::default();
     let admit = |caller| limits.admit(setup.limits_of(caller), Party::Caller(caller), Duration::ZERO);
     let passing = async |caller: Caller| {
         let mut passed = 0;
@@ -88,13 +88,13 @@ async fn calls_in_a_minute() {
     assert_eq!(passing(token(2)).await, 5, "no limit");
     assert_eq!(passing(Caller::Anybody).await, 2);
     let refused = admit(token(1)).await.expect_err("it is used up");
-    assert_eq!(refused, Refusal::Rate { per_minute: 1, retry_in: Duration::from_secs(60) });
+    assert_eq!(refused, LimitExceeded::Rate { per_minute: 1, retry_in: Duration::from_secs(60) });
     assert!(admit(token(2)).await.expect("no limit").is_none(), "nothing is counted");
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_is_busy_is_not_forgotten() {
-    let limits = Limits::default();
+    let limits = AdmissionControl::default();
     let one = CallLimits { concurrent: 1, per_minute: 0 };
     let busy = limits.share(Party::Address(address(0)), one);
     let turn = busy.turns.take(OnBehalf::default(), Duration::ZERO).await.expect("a turn");
@@ -117,7 +117,7 @@ async fn whoever_is_busy_is_not_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn long_work_goes_round_by_party() {
-    let limits = Limits { long_work: Turns::new(1), ..Limits::default() };
+    let limits = AdmissionControl { long_work: Turns::new(1), ..AdmissionControl::default() };
     let party = |number| Party::Address(address(number));
     assert!(limits.begin_work(party(1), LONG_ARGUMENTS - 1).await.expect("no turn is needed").is_none());
     let first = limits.begin_work(party(1), LONG_ARGUMENTS).await.expect("a turn");
@@ -140,7 +140,7 @@ async fn long_work_goes_round_by_party() {
 #[test]
 fn unread_answers() {
     const MOST: usize = 10 * SMALL_ANSWER;
-    let limits = Limits::default();
+    let limits = AdmissionControl::default();
     let open = |number, bytes| limits.open_answer(Party::Address(address(number)), bytes, MOST);
     assert!(matches!(open(1, SMALL_ANSWER), Ok(None)));
     let one = open(1, SMALL_ANSWER + 1).expect("room");
@@ -159,18 +159,18 @@ fn refusals_are_counted_by_their_limit() {
     let busy = Busy::Waited { most: 1, waited: Duration::ZERO };
     let tripped = Tripped { failures: 1, reason: "no".into(), retry_in: None };
     let cases = [
-        (Refusal::Rate { per_minute: 1, retry_in: Duration::ZERO }.into(), Some(Refused::Rate)),
-        (Refusal::Busy(busy).into(), Some(Refused::CallerBusy)),
-        (CallError::Busy(busy).into(), Some(Refused::ServerBusy)),
-        (CallError::Tripped(tripped).into(), Some(Refused::Breaker)),
-        (CallError::ArgumentsTooLarge { bytes: 2, most: 1 }.into(), Some(Refused::ArgumentBytes)),
-        (CallError::ResultTooLarge { bytes: None, most: 1 }.into(), Some(Refused::ResultBytes)),
+        (LimitExceeded::Rate { per_minute: 1, retry_in: Duration::ZERO }.into(), Some(RejectReason::Rate)),
+        (LimitExceeded::Busy(busy).into(), Some(RejectReason::CallerBusy)),
+        (CallError::Busy(busy).into(), Some(RejectReason::ServerBusy)),
+        (CallError::Tripped(tripped).into(), Some(RejectReason::Breaker)),
+        (CallError::ArgumentsTooLarge { bytes: 2, most: 1 }.into(), Some(RejectReason::ArgumentBytes)),
+        (CallError::ResultTooLarge { bytes: None, most: 1 }.into(), Some(RejectReason::ResultBytes)),
         (CallError::Timeout(Duration::ZERO).into(), None),
         (ForwardError::Rpc(RpcError::new(RpcError::INVALID_PARAMS, "no")), None),
     ];
     for (error, expected) in cases {
         let error: ForwardError = error;
-        assert_eq!(error.refused(), expected, "{error}");
+        assert_eq!(error.reject_reason(), expected, "{error}");
     }
 }
 

@@ -1,10 +1,10 @@
-//! Numbers with their names, for whoever passes them on.
+//! Metric families, for exporters.
 
 use std::fmt::{self, Write as _};
 
-use super::CLASSES;
+use super::BUCKETS;
 
-/// What a number does over time.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It goes up and down.
@@ -15,7 +15,7 @@ pub enum Kind {
     Histogram,
 }
 
-/// One thing that is counted, for each of its labels.
+/// A metric with its values for each set of labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
     /// What it is called.
@@ -28,7 +28,7 @@ pub struct Family {
     pub points: Vec<Point>,
 }
 
-/// One number.
+/// One value with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// What it is the number of.
@@ -37,7 +37,7 @@ pub struct Point {
     pub value: Value,
 }
 
-/// A number, or many.
+/// A number or a histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A whole number.
@@ -46,7 +46,7 @@ pub enum Value {
     Histogram(Histogram),
 }
 
-/// How long things took, in seconds.
+/// A histogram of durations in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// How many there were in each class of [`bounds`](Self::bounds).
@@ -58,14 +58,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The upper ends of the classes, in seconds.
+    /// Returns the upper bounds of the buckets, in seconds.
     pub fn bounds() -> impl Iterator<Item = f64> {
-        CLASSES.iter().map(|end| *end as f64 / 1e6)
+        BUCKETS.iter().map(|end| *end as f64 / 1e6)
     }
 }
 
 impl Family {
-    /// A family of one number.
+    /// A family with a single number.
     pub(super) fn one(name: &'static str, kind: Kind, help: &'static str, value: u64) -> Self {
         Self { name, kind, help, points: vec![labelled([], Value::Number(value))] }
     }
@@ -75,7 +75,7 @@ pub(super) fn labelled<const N: usize>(labels: [(&'static str, &str); N], value:
     Point { labels: labels.into_iter().map(|(key, text)| (key, text.to_owned())).collect(), value }
 }
 
-/// The numbers in the text form of Prometheus.
+/// Returns the metrics in the text format of Prometheus.
 pub(crate) fn render(families: &[Family]) -> String {
     let mut text = String::with_capacity(4096);
     for family in families {
@@ -118,7 +118,7 @@ fn write_histogram(name: &str, labels: &str, braces: &str, times: &Histogram, te
     writeln!(text, "{name}_count{braces} {count}")
 }
 
-/// A text as the value of a label.
+/// Returns a text escaped for the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

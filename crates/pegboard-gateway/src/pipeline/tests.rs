@@ -10,23 +10,23 @@ use super::*;
 use crate::{
     GatewaySettings, Token,
     request::{Methods, SessionRef},
-    testing::{Ground, Server},
+    testing::{Server, TestParts},
 };
 
 const ANN: Caller = Caller::Token(Principal(0));
 
-fn pipeline(ground: &Ground) -> Pipeline {
-    let (subscriptions, forwarder) = (ground.subscriptions(), ground.forwarder());
+fn pipeline(parts: &TestParts) -> Pipeline {
+    let (subscriptions, forwarder) = (parts.subscriptions(), parts.forwarder());
     Pipeline {
-        setups: Arc::clone(&ground.setups),
-        startup: Arc::clone(&ground.startup),
-        limits: Arc::clone(&ground.limits),
-        sessions: ground.sessions(&subscriptions),
+        setups: Arc::clone(&parts.setups),
+        startup: Arc::clone(&parts.startup),
+        limits: Arc::clone(&parts.limits),
+        sessions: parts.sessions(&subscriptions),
         subscriptions,
-        greetings: ground.greetings(),
-        entries: Entries { catalog: Arc::clone(&ground.catalog), forwarder: Arc::clone(&forwarder) },
+        greetings: parts.greetings(),
+        entries: Entries { catalog: Arc::clone(&parts.catalog), forwarder: Arc::clone(&forwarder) },
         forwarder,
-        metrics: Arc::clone(&ground.metrics),
+        metrics: Arc::clone(&parts.metrics),
         record: Arc::default(),
     }
 }
@@ -54,8 +54,8 @@ fn with_token() -> GatewaySettings {
 #[tokio::test]
 async fn requests_go_to_their_steps() {
     let server = Server::new(&["echo"]);
-    let ground = Ground::new(vec![server.config("one")], plain()).await;
-    let pipeline = pipeline(&ground);
+    let parts = TestParts::new(vec![server.config("one")], plain()).await;
+    let pipeline = pipeline(&parts);
     let answer = async |method: &str, params: Value| {
         let request = request(Caller::Pipe, SessionRef::Stateless, method, &params);
         pipeline.answer(request).await
@@ -78,8 +78,8 @@ async fn requests_go_to_their_steps() {
 
 #[tokio::test]
 async fn a_session_begins_and_is_found_again() {
-    let ground = Ground::new(vec![Server::new(&["echo"]).config("one")], plain()).await;
-    let pipeline = pipeline(&ground);
+    let parts = TestParts::new(vec![Server::new(&["echo"]).config("one")], plain()).await;
+    let pipeline = pipeline(&parts);
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test"}});
     let asked = request(Caller::Anybody, SessionRef::Once, "initialize", &hello);
     let Ok(Reply::Begun(session, _)) = pipeline.answer(asked).await else { panic!("no session") };
@@ -90,13 +90,13 @@ async fn a_session_begins_and_is_found_again() {
 
 #[tokio::test]
 async fn a_withdrawn_token_is_refused_before_and_after_the_body() {
-    let ground = Ground::new(Vec::new(), with_token()).await;
-    let pipeline = pipeline(&ground);
+    let parts = TestParts::new(Vec::new(), with_token()).await;
+    let pipeline = pipeline(&parts);
     let list = || request(ANN, SessionRef::Stateless, "tools/list", &json!({}));
     assert!(pipeline.admit(ANN, None, 10, 100).is_ok());
     assert!(pipeline.answer(list()).await.is_ok());
     assert!(matches!(pipeline.admit(Caller::Anybody, None, 10, 100), Err(Failure::Unauthenticated)));
-    ground.setups.replace(plain(), None);
+    parts.setups.replace(plain(), None);
     assert!(matches!(pipeline.admit(ANN, None, 10, 100), Err(Failure::Unauthenticated)));
     assert!(matches!(pipeline.answer(list()).await, Err(Failure::Unauthenticated)));
 }
@@ -104,8 +104,8 @@ async fn a_withdrawn_token_is_refused_before_and_after_the_body() {
 #[tokio::test]
 async fn streams_and_unread_answers_are_limited() {
     let settings = GatewaySettings { streams_per_caller: 0, unread_bytes_per_caller: 1 << 20, ..plain() };
-    let ground = Ground::new(Vec::new(), settings).await;
-    let pipeline = pipeline(&ground);
+    let parts = TestParts::new(Vec::new(), settings).await;
+    let pipeline = pipeline(&parts);
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let listen = request(Caller::Anybody, SessionRef::Stateless, "subscriptions/listen", &listen);
     assert!(matches!(pipeline.answer(listen).await, Err(Failure::TooManyStreams)));

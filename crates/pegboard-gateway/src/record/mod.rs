@@ -1,9 +1,9 @@
-//! What was searched for and what was called then, on disk, to measure rankers with.
+//! Records of searches and of the calls that followed them, on disk, for measuring rankers.
 //!
 //! A record is a file of JSON Lines that only grows. It holds what models looked for, the tools
 //! that they were offered and those that they called, and what the tools are; never arguments,
-//! results or secrets. Whoever answers a request hands over what there is to note and goes on:
-//! a thread of its own writes, and what it cannot keep up with is left out.
+//! results or secrets. The thread that answers a request passes its notes on and continues: a
+//! thread of its own writes, and what it cannot keep up with is left out.
 //!
 //! A conversation is known by a number that means nothing elsewhere. Requests of protocol
 //! versions without sessions belong to none, unless they come through a pipe; those of one
@@ -23,23 +23,23 @@ use std::{
 };
 
 use pegboard_core::{Catalog, Selection, Tool};
-use pegboard_discovery::Answer;
+use pegboard_discovery::CallAnswer;
 use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
 pub use self::write::RecordError;
 use crate::{caller::Caller, exchange::Exchange, ids::random_id};
 
-/// The form of the lines.
+/// The version of the format of the lines.
 pub const FORMAT: u32 = 1;
 
-/// What may wait to be written.
+/// Maximum number of notes that wait to be written.
 const QUEUE: usize = 1024;
 
-/// Bytes of a query that are kept. Rankers refuse longer ones.
+/// Maximum number of recorded bytes of a query. Rankers reject longer ones.
 const MAX_QUERY: usize = 16 << 10;
 
-/// Tools of one search that are kept, best first.
+/// Maximum number of recorded tools of one search, best first.
 const MAX_OFFERED: usize = 200;
 
 /// A line of a record.
@@ -96,7 +96,7 @@ pub struct ToolCall {
     pub tool: String,
 }
 
-/// What belongs together.
+/// The conversation that a line belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Conversation {
@@ -108,7 +108,7 @@ pub struct Conversation {
     pub is_guess: bool,
 }
 
-/// What is to be noted.
+/// One event to record.
 enum Note {
     Line(Line),
     /// What there is now; tools that are known already are not written again.
@@ -117,7 +117,7 @@ enum Note {
     End,
 }
 
-/// Notes searches and calls.
+/// Records searches and calls.
 #[derive(Debug)]
 pub struct Recorder {
     queue: SyncSender<Note>,
@@ -126,40 +126,40 @@ pub struct Recorder {
     is_late: AtomicBool,
 }
 
-/// The thread that writes, to be waited for when everything was noted.
+/// The thread that writes the record, to be joined at the end.
 #[derive(Debug)]
-pub struct Writing(JoinHandle<()>);
+pub struct RecordWriter(JoinHandle<()>);
 
-impl Writing {
-    /// Waits until everything is written, which [`Gateway::stop_recording`](crate::Gateway::stop_recording) begins. Blocks.
+impl RecordWriter {
+    /// Waits until everything is written, after
+    /// [`Gateway::stop_recording`](crate::Gateway::stop_recording). Blocks.
     pub fn finish(self) {
         let _ = self.0.join();
     }
 }
 
 impl Recorder {
-    /// Opens a record, or goes on with one. It stops growing before it has more than
-    /// `limit` bytes.
+    /// Opens a record, or continues one. It stops growing before it exceeds `limit` bytes.
     ///
     /// # Errors
     /// When the file cannot be written, or is something else.
-    pub fn open(path: PathBuf, limit: u64) -> Result<(Self, Writing), RecordError> {
-        let mut file = write::Record::open(path, limit)?;
+    pub fn open(path: PathBuf, limit: u64) -> Result<(Self, RecordWriter), RecordError> {
+        let mut file = write::RecordFile::open(path, limit)?;
         let (queue, notes) = sync_channel(QUEUE);
         let run = random_id()[..8].to_owned();
         let writer = std::thread::Builder::new().name("record".to_owned());
-        let writer = writer.spawn(move || file.follow(&notes)).map_err(RecordError::Thread)?;
+        let writer = writer.spawn(move || file.write_notes(&notes)).map_err(RecordError::Thread)?;
         let recorder = Self { queue, run, is_late: AtomicBool::new(false) };
-        recorder.note(Note::Line(Line::Begin {
+        recorder.send(Note::Line(Line::Begin {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at: now(),
         }));
-        Ok((recorder, Writing(writer)))
+        Ok((recorder, RecordWriter(writer)))
     }
 
-    /// Hands something over, and never waits.
-    fn note(&self, note: Note) {
+    /// Passes a note to the writer, without waiting.
+    fn send(&self, note: Note) {
         match self.queue.try_send(note) {
             Ok(()) => self.is_late.store(false, Ordering::Relaxed),
             // The writer has stopped, and has said why.
@@ -183,32 +183,32 @@ impl Recorder {
     }
 }
 
-/// Where searches and calls are noted, if they are.
+/// The recorder of a gateway, if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Record(OnceLock<Recorder>);
 
 impl Record {
-    /// Notes searches and calls from now on; whether that is new.
+    /// Records searches and calls from now on; `false` if a record was already open.
     pub(crate) fn begin(&self, recorder: Recorder) -> bool {
         self.0.set(recorder).is_ok()
     }
 
-    /// Notes nothing more.
+    /// Stops recording.
     pub(crate) fn end(&self) {
         if let Some(recorder) = self.0.get() {
-            recorder.note(Note::End);
+            recorder.send(Note::End);
         }
     }
 
-    /// Notes what tools there are.
-    pub(crate) fn tools(&self, catalog: Catalog, selection: &Selection) {
+    /// Records the available tools.
+    pub(crate) fn record_tools(&self, catalog: Catalog, selection: &Selection) {
         if let Some(recorder) = self.0.get() {
-            recorder.note(Note::Tools(catalog, selection.clone()));
+            recorder.send(Note::Tools(catalog, selection.clone()));
         }
     }
 
-    /// Notes what a call of a client led to.
-    pub(crate) fn answer(&self, exchange: &Exchange, answer: &Answer) {
+    /// Records the answer to a call of a client.
+    pub(crate) fn record_answer(&self, exchange: &Exchange, answer: &CallAnswer) {
         let Some(recorder) = self.0.get() else { return };
         let conversation = recorder.conversation(exchange);
         for searched in &answer.searched {
@@ -217,22 +217,22 @@ impl Record {
             let offered = searched.hits.iter().take(MAX_OFFERED).map(|tool| identity(tool)).collect();
             let (conversation, tools) = (conversation.clone(), searched.tools);
             let search = Search { at: now(), conversation, query, tools, offered };
-            recorder.note(Note::Line(Line::Search(search)));
+            recorder.send(Note::Line(Line::Search(search)));
         }
         let target = answer.target.as_ref().filter(|target| target.id.is_some());
-        if let Some(tool) = target.map(|target| named(target.server.as_deref(), &target.name)) {
-            recorder.note(Note::Line(Line::Call(ToolCall { at: now(), conversation, tool })));
+        if let Some(tool) = target.map(|target| qualified_name(target.server.as_deref(), &target.name)) {
+            recorder.send(Note::Line(Line::Call(ToolCall { at: now(), conversation, tool })));
         }
     }
 }
 
-/// What a tool is called in a record and in `pegboard catalog`: names that are made for clients
-/// change with the number of servers.
+/// Returns the name of a tool in a record and in `pegboard catalog`: names for clients depend on
+/// the number of servers.
 fn identity(tool: &Tool) -> String {
-    named(tool.server_name(), tool.upstream_name())
+    qualified_name(tool.server_name(), tool.upstream_name())
 }
 
-fn named(server: Option<&str>, name: &str) -> String {
+fn qualified_name(server: Option<&str>, name: &str) -> String {
     server.map_or_else(|| name.to_owned(), |server| format!("{server}/{name}"))
 }
 

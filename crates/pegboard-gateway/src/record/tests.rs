@@ -9,28 +9,28 @@ use super::*;
 use crate::{
     GatewaySettings, lock,
     settings::Profile,
-    testing::{self, Ground, Server},
+    testing::{self, Server, TestParts},
 };
 
 #[tokio::test]
 async fn searches_and_calls_are_noted_under_their_conversations() {
-    let ground = Ground::new(vec![Server::new(&["echo"]).config("one")], GatewaySettings::default()).await;
+    let parts = TestParts::new(vec![Server::new(&["echo"]).config("one")], GatewaySettings::default()).await;
     let path = std::env::temp_dir().join(format!("pegboard-record-{}.jsonl", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let record = Record::default();
     let (recorder, writing) = Recorder::open(path.clone(), 1 << 20).expect("a record");
     assert!(record.begin(recorder));
-    record.tools(ground.catalog.catalog(), &Selection::everything());
+    record.record_tools(parts.catalog.catalog(), &Selection::everything());
 
     let shape = Profile::default().shape();
-    let view = ground.catalog.view(&ground.setups.current(), &ground.viewer(Caller::Pipe), shape);
+    let view = parts.catalog.view(&parts.setups.current(), &parts.viewer(Caller::Pipe), shape);
     let call = |tools: &mut Session, name: &str, arguments: Value| tools.call(name, &arguments);
     let searched = call(&mut lock(&view.tools), "search_tools", json!({"query": "words"}));
     let called = call(&mut lock(&view.tools), "call_tool", json!({"name": "echo", "arguments": {"a": "private"}}));
     let token = Caller::Token(Principal(3));
-    record.answer(&testing::exchange(Caller::Anybody, Some((5, true))), &searched);
-    record.answer(&testing::exchange(Caller::Pipe, None), &searched);
-    record.answer(&testing::exchange(token, None), &called);
+    record.record_answer(&testing::exchange(Caller::Anybody, Some((5, true))), &searched);
+    record.record_answer(&testing::exchange(Caller::Pipe, None), &searched);
+    record.record_answer(&testing::exchange(token, None), &called);
     record.end();
     tokio::task::spawn_blocking(|| writing.finish()).await.expect("it is written");
 
@@ -58,6 +58,6 @@ async fn searches_and_calls_are_noted_under_their_conversations() {
 #[tokio::test]
 async fn without_a_recorder_nothing_is_noted() {
     let record = Record::default();
-    record.tools(Catalog::empty(), &Selection::everything());
+    record.record_tools(Catalog::empty(), &Selection::everything());
     record.end();
 }

@@ -16,10 +16,10 @@ use pegboard_state::platform;
 use super::{Line, Note, identity};
 use crate::catalog::directory;
 
-/// How every record begins, even one whose first line was cut.
+/// The first bytes of every record, even if its first line was cut.
 const BEGINNING: &[u8] = b"{\"begin\":";
 
-/// Why a record cannot be written.
+/// The reason why a record cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -31,7 +31,7 @@ pub enum RecordError {
         /// Why.
         source: io::Error,
     },
-    /// There is a file that is no record, and adding to it would spoil it.
+    /// The file is not a record, and would be damaged by appending.
     #[error("`{path}` is not a record")]
     NotRecord {
         /// The file.
@@ -43,7 +43,7 @@ pub enum RecordError {
 }
 
 /// A record that is being written.
-pub(super) struct Record {
+pub(super) struct RecordFile {
     path: PathBuf,
     file: BufWriter<File>,
     /// How much there is of it.
@@ -53,7 +53,7 @@ pub(super) struct Record {
     known: HashMap<String, u64>,
 }
 
-impl Record {
+impl RecordFile {
     pub(super) fn open(path: PathBuf, limit: u64) -> Result<Self, RecordError> {
         let failed = |source| RecordError::File { path: path.clone(), source };
         let mut file = open(&path).map_err(failed)?;
@@ -67,15 +67,15 @@ impl Record {
             last != *b"\n"
         };
         let mut record = Self { file: BufWriter::new(file), length, limit, known, path: path.clone() };
-        // Whoever wrote last was interrupted; what follows begins on a line of its own.
+        // The last writer was interrupted; new lines begin on a line of their own.
         if is_cut {
-            record.put(b"\n").and_then(|()| record.file.flush()).map_err(failed)?;
+            record.write_bytes(b"\n").and_then(|()| record.file.flush()).map_err(failed)?;
         }
         Ok(record)
     }
 
-    /// Writes what comes until nobody notes anything any more, or nothing more can be written.
-    pub(super) fn follow(&mut self, notes: &Receiver<Note>) {
+    /// Writes notes until the senders are dropped, or nothing more can be written.
+    pub(super) fn write_notes(&mut self, notes: &Receiver<Note>) {
         while let Ok(first) = notes.recv() {
             let (mut next, mut has_ended) = (Ok(first), false);
             let written = loop {
@@ -107,21 +107,21 @@ impl Record {
         }
     }
 
-    /// Writes what there is to a note; whether there was room for it.
+    /// Writes the lines of a note; `false` if there was no room for it.
     fn write(&mut self, note: Note) -> io::Result<bool> {
         let (catalog, selection) = match note {
-            Note::Line(line) => return self.line(&line),
+            Note::Line(line) => return self.write_line(&line),
             Note::Tools(catalog, selection) => (catalog, selection),
             Note::End => return Ok(true),
         };
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
-            let entry = entry(tool);
-            let mark = mark(entry.get());
+            let entry = catalog_entry(tool);
+            let mark = digest(entry.get());
             let id = identity(tool);
             if self.known.get(&id) == Some(&mark) {
                 continue;
             }
-            if !self.line(&Line::Tool(entry))? {
+            if !self.write_line(&Line::Tool(entry))? {
                 return Ok(false);
             }
             self.known.insert(id, mark);
@@ -129,22 +129,22 @@ impl Record {
         Ok(true)
     }
 
-    fn line(&mut self, line: &Line) -> io::Result<bool> {
+    fn write_line(&mut self, line: &Line) -> io::Result<bool> {
         let mut bytes = serde_json::to_vec(line).map_err(io::Error::other)?;
         bytes.push(b'\n');
         if self.length + bytes.len() as u64 > self.limit {
             return Ok(false);
         }
-        self.put(&bytes).map(|()| true)
+        self.write_bytes(&bytes).map(|()| true)
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.length += bytes.len() as u64;
         self.file.write_all(bytes)
     }
 }
 
-/// A file for its owner alone, to add to.
+/// Opens a file for appending, with access for its owner only.
 fn open(path: &std::path::Path) -> io::Result<File> {
     // Before it is opened: a pipe would keep us waiting.
     if path.metadata().is_ok_and(|data| !data.is_file()) {
@@ -156,7 +156,7 @@ fn open(path: &std::path::Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The tools that are in a record already; `None` if it is none.
+/// Returns the tools that a record already contains; `None` if the file is not a record.
 fn read_known(file: &mut File, limit: u64) -> io::Result<Option<HashMap<String, u64>>> {
     let mut known = HashMap::new();
     let mut lines = BufReader::new(file.take(limit)).split(b'\n');
@@ -167,14 +167,14 @@ fn read_known(file: &mut File, limit: u64) -> io::Result<Option<HashMap<String, 
     for line in lines {
         let Ok(Line::Tool(entry)) = serde_json::from_slice(&line?) else { continue };
         if let Some(id) = Fields::of(&entry).and_then(|fields| fields.text("id")) {
-            known.insert(id, mark(entry.get()));
+            known.insert(id, digest(entry.get()));
         }
     }
     Ok(Some(known))
 }
 
-/// A tool as a catalog has it.
-fn entry(tool: &Tool) -> Raw {
+/// Returns a tool in the format of a catalog.
+fn catalog_entry(tool: &Tool) -> Raw {
     let definition = directory::definition(tool, tool.name());
     let mut fields = Fields::of(&definition).unwrap_or_default().with("id", &identity(tool));
     if let Some(server) = tool.server() {
@@ -188,7 +188,7 @@ fn entry(tool: &Tool) -> Raw {
     serde_json::value::RawValue::from_string(line).unwrap_or(fields)
 }
 
-fn mark(text: &str) -> u64 {
+fn digest(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()

@@ -17,7 +17,7 @@ use crate::{
     text::shorten,
 };
 
-/// What servers offer beside tools.
+/// Handlers of prompts, resources and completions.
 #[derive(Debug)]
 pub(crate) struct Entries {
     pub(crate) catalog: Arc<CatalogView>,
@@ -25,25 +25,25 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// A list, as far as the caller may see it.
+    /// Returns a list, as far as the caller may see it.
     pub(crate) fn list(&self, exchange: &Exchange, kind: ListKind) -> Vec<SharedRaw> {
-        self.seen(exchange).of(kind).iter().map(|entry| Arc::clone(&entry.raw)).collect()
+        self.visible_entries(exchange).of(kind).iter().map(|entry| Arc::clone(&entry.raw)).collect()
     }
 
-    /// A prompt by the name that clients know.
+    /// Returns a prompt by its shown name.
     pub(crate) async fn get_prompt(&self, exchange: &Exchange, name: &str, mut params: Fields) -> Outcome {
-        let entries = self.seen(exchange);
+        let entries = self.visible_entries(exchange);
         let Some(entry) = entries.prompt(name) else {
             let names = entries.of(ListKind::Prompts).iter().map(|entry| entry.shown.as_str());
             let nearest = naming::nearest(name, names, 3);
-            return Err(unknown("prompt", name, &nearest).into());
+            return Err(unknown_error("prompt", name, &nearest).into());
         };
         params.set("name", raw(&entry.key));
         let (server, name) = (Arc::clone(&entry.server), Some(entry.key.clone()));
         self.forward(exchange, Forward { server, method: "prompts/get", params, name, mirrored: Vec::new() }).await
     }
 
-    /// A resource by the URI that clients know.
+    /// Returns a resource by its shown URI.
     pub(crate) async fn read_resource(&self, exchange: &Exchange, uri: String, mut params: Fields) -> Outcome {
         let (server, own) = self.resource(exchange, &uri)?;
         params.set("uri", raw(&own));
@@ -56,12 +56,12 @@ impl Entries {
         }
     }
 
-    /// The server and its own URI behind the one that a client uses.
+    /// Returns the server and its own URI behind a shown URI.
     ///
     /// # Errors
     /// When there is no such resource that the caller may see.
     pub(crate) fn resource(&self, exchange: &Exchange, uri: &str) -> Result<(Arc<str>, String), Failure> {
-        self.seen(exchange).resource(uri).ok_or_else(|| {
+        self.visible_entries(exchange).resource(uri).ok_or_else(|| {
             let message = format!("no resource `{}`", shorten(uri));
             Failure::Resource { error: RpcError::new(RpcError::RESOURCE_NOT_FOUND, message), uri: uri.to_owned() }
         })
@@ -69,10 +69,10 @@ impl Entries {
 
     /// Completes an argument of a prompt or of a template.
     pub(crate) async fn complete(&self, exchange: &Exchange, reference: Reference, mut params: Fields) -> Outcome {
-        let entries = self.seen(exchange);
+        let entries = self.visible_entries(exchange);
         let (server, key, own) = match &reference {
             Reference::Prompt(name) => {
-                let entry = entries.prompt(name).ok_or_else(|| unknown("prompt", name, &[]))?;
+                let entry = entries.prompt(name).ok_or_else(|| unknown_error("prompt", name, &[]))?;
                 (Arc::clone(&entry.server), "name", entry.key.clone())
             }
             Reference::Resource(uri) => {
@@ -80,7 +80,7 @@ impl Entries {
                 let template = templates.find(|entry| entry.shown == *uri || entry.key == *uri);
                 let found = template.map(|entry| (Arc::clone(&entry.server), entry.key.clone()));
                 let found = found.or_else(|| entries.resource(uri));
-                let (server, own) = found.ok_or_else(|| unknown("resource", uri, &[]))?;
+                let (server, own) = found.ok_or_else(|| unknown_error("resource", uri, &[]))?;
                 (server, "uri", own)
             }
         };
@@ -91,8 +91,8 @@ impl Entries {
         self.forward(exchange, Forward { server, method, params, name: None, mirrored: Vec::new() }).await
     }
 
-    /// The entries that the caller may see.
-    fn seen(&self, exchange: &Exchange) -> Arc<VisibleEntries> {
+    /// Returns the entries that the caller may see.
+    fn visible_entries(&self, exchange: &Exchange) -> Arc<VisibleEntries> {
         self.catalog.directory().entries(&exchange.viewer.selection)
     }
 
@@ -102,17 +102,17 @@ impl Entries {
         forwarded.map(Reply::Forwarded).map_err(|error| error.into_rpc(&server).into())
     }
 
-    /// A result whose contents carry the URIs that clients know them by.
+    /// Returns a result with shown URIs in its contents.
     fn with_shown_uris(&self, server: &str, forwarded: Forwarded) -> Forwarded {
         self.rewritten(forwarded, "contents", |mut content| {
             if let Some(uri) = content.text("uri") {
-                content.set("uri", raw(&self.catalog.directory().uris.shown(server, &uri)));
+                content.set("uri", raw(&self.catalog.directory().uris.shown_uri(server, &uri)));
             }
             content
         })
     }
 
-    /// A result whose links to resources can be read here.
+    /// Returns a result with shown URIs in its resource links.
     pub(crate) fn with_shown_links(&self, server: &str, forwarded: Forwarded) -> Forwarded {
         if !forwarded.result.get().contains("\"resource_link\"") {
             return forwarded;
@@ -121,13 +121,13 @@ impl Entries {
             if content.text("type").as_deref() == Some("resource_link")
                 && let Some(uri) = content.text("uri")
             {
-                content.set("uri", raw(&self.catalog.directory().uris.shown(server, &uri)));
+                content.set("uri", raw(&self.catalog.directory().uris.shown_uri(server, &uri)));
             }
             content
         })
     }
 
-    /// A result with every entry of a list in it changed.
+    /// Returns a result with every entry of a list in it changed.
     fn rewritten(&self, forwarded: Forwarded, key: &str, change: impl Fn(Fields) -> Fields) -> Forwarded {
         let Some(mut fields) = Fields::of(&forwarded.result) else { return forwarded };
         let Some(contents) = fields.read::<Vec<Fields>>(key) else { return forwarded };
@@ -137,7 +137,7 @@ impl Entries {
     }
 }
 
-fn unknown(what: &str, name: &str, nearest: &[&str]) -> RpcError {
+fn unknown_error(what: &str, name: &str, nearest: &[&str]) -> RpcError {
     let message = match nearest {
         [] => format!("no {what} `{}`", shorten(name)),
         nearest => format!("no {what} `{}`; nearest names: {}", shorten(name), nearest.join(", ")),

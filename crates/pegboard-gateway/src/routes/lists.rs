@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pegboard_discovery::{Listed, MetaTool, Session, ToolDefinition, estimate_tokens};
+use pegboard_discovery::{ListedTool, MetaTool, Session, ToolDefinition, estimate_tokens};
 use pegboard_mcp::json::{SharedRaw, raw};
 use pegboard_upstream::ListKind;
 use serde_json::json;
@@ -15,28 +15,28 @@ use crate::{
     setup::Setup,
 };
 
-/// The tools that a client is listed, and what that spares it, noted.
+/// Returns the tools for a client, and counts the tokens that this saves.
 pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, metrics: &Metrics) -> Vec<SharedRaw> {
     metrics.lists.fetch_add(1, Ordering::Relaxed);
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
             return everything(tools);
         }
-        let items: Vec<SharedRaw> = tools.listed().iter().map(|listed| definition_of(listed, tools)).collect();
+        let items: Vec<SharedRaw> = tools.listed_tools().iter().map(|listed| definition_of(listed, tools)).collect();
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
-        metrics.saved(key, shown_tokens(tools), || all_tokens(tools));
+        metrics.count_tokens_saved(key, shown_tokens(tools), || all_tokens(tools));
         items
     })
 }
 
-/// Estimated tokens of the definitions that are listed, as a model gets them: names, descriptions and
+/// Returns the estimated tokens of the listed definitions for a model: names, descriptions and
 /// input schemas.
 fn shown_tokens(tools: &Session) -> u64 {
-    tools.listed().iter().map(|listed| tokens_of(listed.definition)).sum()
+    tools.listed_tools().iter().map(|listed| tokens_of(listed.definition)).sum()
 }
 
-/// Estimated tokens of the definitions of all tools, counted in the same way.
+/// Returns the estimated tokens of the definitions of all tools, counted in the same way.
 fn all_tokens(tools: &Session) -> u64 {
     let visible = tools.catalog().iter().filter(|tool| tools.selection().allows(tool));
     visible.map(|tool| tokens_of(&ToolDefinition::of(tool, &tools.name_of(tool)))).sum()
@@ -46,7 +46,7 @@ fn tokens_of(definition: &ToolDefinition) -> u64 {
     estimate_tokens(&definition.to_json().to_string()) as u64
 }
 
-/// A page of a list: `size` items from `cursor` on, or all of them.
+/// Returns a page of a list: `size` items from `cursor` on, or all of them.
 pub(crate) fn page(
     kind: ListKind,
     mut items: Vec<SharedRaw>,
@@ -72,7 +72,7 @@ fn everything(tools: &Session) -> Vec<SharedRaw> {
 }
 
 /// Returns the definition of a visible tool for a client.
-fn definition_of(listed: &Listed<'_>, tools: &Session) -> SharedRaw {
+fn definition_of(listed: &ListedTool<'_>, tools: &Session) -> SharedRaw {
     match listed.tool {
         Some(tool) => directory::definition(tool, &listed.definition.name),
         None => {

@@ -1,4 +1,4 @@
-//! How sessions begin.
+//! The beginning of sessions.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::{
     catalog::directory::Difference,
     lock,
     request::{Greeting, Initialize, Operation},
-    sessions::{Beginning, ClientSession, Sessions},
+    sessions::{ClientSession, SessionStart, Sessions},
     settings::{Listing, Profile, Shape},
     shares::Party,
     text::shorten,
     trace,
 };
 
-/// Whose session it is, and what its client calls itself.
-pub(super) struct Owner {
+/// The owner of a session, and the name of its client.
+pub(super) struct SessionOwner {
     pub(super) viewer: Viewer,
     pub(super) party: Party,
     pub(super) client: String,
 }
 
-/// A token may have one of so many parts of all sessions.
-const SHARE_OF_SESSIONS: usize = 4;
+/// The divisor of the maximum number of sessions that one token may have.
+const MAX_SHARE_OF_SESSIONS: usize = 4;
 
 impl Sessions {
     /// Begins a session, and returns the greeting for its client.
@@ -44,12 +44,12 @@ impl Sessions {
         let setup = self.setups.current();
         let profile = setup.profile_of(&client);
         // The client asks for the tools next, and would wait there.
-        self.startup.ready(&setup).await;
+        self.startup.wait_until_ready(&setup).await;
         let capabilities = capabilities.unwrap_or_else(|| raw(&json!({})));
-        let owner = Owner { viewer, party, client: shorten(&client) };
-        let beginning = self.beginning(owner, profile, profile.shape(), capabilities);
+        let owner = SessionOwner { viewer, party, client: shorten(&client) };
+        let beginning = self.session_start(owner, profile, profile.shape(), capabilities);
         let session = Arc::new(ClientSession::new(self.next_owner(), beginning));
-        trace::belongs_to(&session);
+        trace::record_session(&session);
         let caller = session.viewer().caller;
         if let Some(unlogged) = self.log.take() {
             tracing::info!(
@@ -63,7 +63,7 @@ impl Sessions {
             );
         }
         // For good, also on the disk: others' sessions must not make room for those of one token.
-        for old in self.open.surplus_of(caller, setup.max_sessions / SHARE_OF_SESSIONS) {
+        for old in self.open.remove_surplus_of(caller, setup.max_sessions / MAX_SHARE_OF_SESSIONS) {
             self.log_end(&old, "session ended: too many sessions of its token");
             self.forget(&old);
         }
@@ -72,34 +72,45 @@ impl Sessions {
             self.end(&old);
         }
         // Catalog and settings may have changed before the session could be told so.
-        self.renew_one(&session, &self.catalog.catalog(), &Difference::default());
-        self.keep(&session).await;
+        self.refresh_session(&session, &self.catalog.catalog(), &Difference::default());
+        self.save(&session).await;
         let instructions = self.greetings.instructions(&lock(&session.tools));
         tracing::Span::current().record("outcome", "ok");
         (session, Greeting { version: Some(version), instructions })
     }
 
-    /// Logs that a session ends against the will of its client, within the budget for that.
+    /// Logs that a session is ended by the gateway, within the log budget.
     pub(super) fn log_end(&self, session: &ClientSession, why: &'static str) {
         if let Some(unlogged) = self.log.take() {
             tracing::warn!(session = session.owner, unlogged, "{why}");
         }
     }
 
-    /// What a session begins with that is to last.
-    pub(super) fn beginning(&self, owner: Owner, profile: Profile, shape: Shape, capabilities: Raw) -> Beginning {
-        let Owner { viewer, party, client } = owner;
+    /// Returns the start values of a session that lasts.
+    pub(super) fn session_start(
+        &self,
+        owner: SessionOwner,
+        profile: Profile,
+        shape: Shape,
+        capabilities: Raw,
+    ) -> SessionStart {
+        let SessionOwner { viewer, party, client } = owner;
         let view = self.catalog.view(&self.setups.current(), &viewer, shape);
         let tools = lock(&view.tools).fork();
-        Beginning { viewer, party, profile, capabilities, tools, is_lasting: true, client }
+        SessionStart { viewer, party, profile, capabilities, tools, is_lasting: true, client }
     }
 
-    /// A session of one request, for clients that begin none. The search of the `gateway`
-    /// dialect is answered whatever the dialect of others is.
-    pub(super) async fn once(&self, viewer: Viewer, party: Party, operation: &Operation) -> Arc<ClientSession> {
+    /// Creates a session for one request, for clients that begin none. The search of the `gateway`
+    /// dialect is answered in any dialect.
+    pub(super) async fn open_for_request(
+        &self,
+        viewer: Viewer,
+        party: Party,
+        operation: &Operation,
+    ) -> Arc<ClientSession> {
         let setup = self.setups.current();
         // It sees the tools of this moment only, so they should be there.
-        self.startup.ready(&setup).await;
+        self.startup.wait_until_ready(&setup).await;
         let searches = match operation {
             Operation::CallTool(call) => call.name == GATEWAY_SEARCH,
             _ => false,
@@ -111,8 +122,8 @@ impl Sessions {
             }
             false => (setup.profile, setup.profile.shape()),
         };
-        let owner = Owner { viewer, party, client: String::new() };
-        let beginning = self.beginning(owner, profile, shape, raw(&json!({})));
-        Arc::new(ClientSession::new(self.next_owner(), Beginning { is_lasting: false, ..beginning }))
+        let owner = SessionOwner { viewer, party, client: String::new() };
+        let beginning = self.session_start(owner, profile, shape, raw(&json!({})));
+        Arc::new(ClientSession::new(self.next_owner(), SessionStart { is_lasting: false, ..beginning }))
     }
 }

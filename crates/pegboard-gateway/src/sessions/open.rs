@@ -1,4 +1,4 @@
-//! The sessions that are in memory.
+//! The sessions in memory.
 
 use std::{
     cmp::Reverse,
@@ -9,23 +9,22 @@ use std::{
 
 use crate::{caller::Caller, lock, sessions::ClientSession, shares::Party};
 
-/// All sessions that are in memory.
+/// All sessions in memory.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSessions {
     by_id: Mutex<HashMap<String, Arc<ClientSession>>>,
 }
 
 impl OpenSessions {
-    /// Takes in a session; another one makes room for it where there are `most`.
+    /// Adds a session; evicts another one if there are `most`.
     pub(crate) fn add(&self, session: Arc<ClientSession>, most: usize) -> Vec<Arc<ClientSession>> {
-        let gone = self.surplus(most.max(1) - 1);
+        let gone = self.remove_surplus(most.max(1) - 1);
         lock(&self.by_id).insert(session.id.clone(), session);
         gone
     }
 
-    /// Removes the sessions of the holder of a token that were used longest ago, until there are at
-    /// most `most` of them.
-    pub(crate) fn surplus_of(&self, caller: Caller, most: usize) -> Vec<Arc<ClientSession>> {
+    /// Removes the least recently used sessions of a token until there are at most `most` of them.
+    pub(crate) fn remove_surplus_of(&self, caller: Caller, most: usize) -> Vec<Arc<ClientSession>> {
         let mut sessions = lock(&self.by_id);
         let mut own: Vec<Arc<ClientSession>> = match caller {
             Caller::Token(_) => sessions.values().filter(|session| session.caller() == caller).cloned().collect(),
@@ -37,8 +36,8 @@ impl OpenSessions {
         own
     }
 
-    /// Takes in a session from the disk, unless somebody else just did; the one that
-    /// counts, and whether it is this one.
+    /// Adds a session from disk, unless another request just did; returns the session that is kept,
+    /// and whether it is this one.
     pub(crate) fn readmit(&self, session: Arc<ClientSession>) -> (Arc<ClientSession>, bool) {
         let mut sessions = lock(&self.by_id);
         match sessions.entry(session.id.clone()) {
@@ -47,9 +46,9 @@ impl OpenSessions {
         }
     }
 
-    /// Removes sessions until there are at most `most`: of the token or address that has the most
-    /// of them, the one that was used longest ago.
-    pub(crate) fn surplus(&self, most: usize) -> Vec<Arc<ClientSession>> {
+    /// Removes sessions until there are at most `most`: the least recently used ones of the token
+    /// or address with the most sessions.
+    pub(crate) fn remove_surplus(&self, most: usize) -> Vec<Arc<ClientSession>> {
         let mut sessions = lock(&self.by_id);
         let mut gone = Vec::new();
         while sessions.len() > most {
@@ -77,7 +76,7 @@ impl OpenSessions {
         lock(&self.by_id).remove(id)
     }
 
-    /// Removes those that were not used for so long.
+    /// Removes sessions that were not used for so long.
     pub(crate) fn expire(&self, limit: Duration) -> Vec<Arc<ClientSession>> {
         let mut sessions = lock(&self.by_id);
         let old: Vec<String> = sessions
@@ -88,7 +87,7 @@ impl OpenSessions {
         old.iter().filter_map(|id| sessions.remove(id)).collect()
     }
 
-    /// All of them, oldest first.
+    /// Returns all sessions, oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
         let mut all: Vec<Arc<ClientSession>> = lock(&self.by_id).values().cloned().collect();
         all.sort_by_key(|session| session.owner);
@@ -119,6 +118,6 @@ mod tests {
         let gone: Vec<u64> = open.add(session(5, 3), 4).iter().map(|session| session.owner).collect();
         assert_eq!(gone, [2], "the oldest of the crowd, although another one is older");
         assert!(open.find(&quiet.id).is_some());
-        assert_eq!(open.surplus_of(Caller::Anybody, 0).len(), 0, "only tokens have a share of their own");
+        assert_eq!(open.remove_surplus_of(Caller::Anybody, 0).len(), 0, "only tokens have a share of their own");
     }
 }

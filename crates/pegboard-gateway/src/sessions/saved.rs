@@ -1,7 +1,7 @@
-//! Conversations that can be found again: after their place was needed, and after a restart.
+//! Sessions on disk, which survive eviction from memory and restarts.
 //!
-//! A conversation is written when what it has loaded changes, before its client hears of
-//! that. So a gateway that is killed at any moment has lost nothing that a client knows of.
+//! A session is written when its loaded tools change, before its client is notified. So a gateway
+//! that is killed at any moment loses nothing that a client knows of.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ use crate::{
     catalog::directory::Difference,
     ids::is_id,
     lock,
-    sessions::{ClientSession, Sessions, begin::Owner},
+    sessions::{ClientSession, Sessions, begin::SessionOwner},
     settings::Profile,
     setup::Setup,
     shares::Party,
@@ -35,14 +35,14 @@ const KIND: Kind = Kind { name: "session", version: 1, max_bytes: 512 << 10 };
 /// Maximum number of saved sessions; the least recently used ones are deleted first.
 const MOST: usize = 10_000;
 
-/// How old the mark of a conversation's last use may get before it is renewed: a write for
-/// every request would be one too many.
-const MARKED_FOR: Duration = Duration::from_secs(60);
+/// The maximum age of the last-used mark on disk before it is renewed, to avoid a write for every
+/// request.
+const TOUCH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is written of a conversation.
+/// The saved state of a session.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct SavedSession {
     /// Whose it is; nobody learns a token from it.
     holder: String,
     client: String,
@@ -53,15 +53,15 @@ struct Written {
     tools: Value,
 }
 
-/// The conversations on the disk.
+/// The sessions on disk.
 #[derive(Debug)]
-pub(crate) struct KeptSessions {
+pub(crate) struct SavedSessions {
     store: Store,
     has_warned: AtomicBool,
 }
 
-impl KeptSessions {
-    /// Opens the folder; `None` when nothing can be kept there, after a warning.
+impl SavedSessions {
+    /// Opens the folder; `None` if nothing can be saved there, after a warning.
     pub(crate) fn open(folder: &Path) -> Option<Arc<Self>> {
         match Store::open(folder, KIND) {
             Ok(store) => Some(Arc::new(Self { store, has_warned: AtomicBool::new(false) })),
@@ -73,19 +73,20 @@ impl KeptSessions {
         }
     }
 
-    /// Nothing in the folder names a conversation: whoever could read it could go on with it.
+    /// Returns the file name of a session. It does not contain the id, because a reader of the
+    /// folder could take over the session.
     fn name(&self, id: &str) -> String {
         self.store.mark("name", id.as_bytes())
     }
 
-    fn save(&self, id: &str, written: &Written) {
+    fn save(&self, id: &str, written: &SavedSession) {
         let body = serde_json::to_vec(written).unwrap_or_default();
         if let Err(error) = self.store.save(&self.name(id), &body) {
             self.warn(&error);
         }
     }
 
-    fn load(&self, id: &str) -> Option<Written> {
+    fn load(&self, id: &str) -> Option<SavedSession> {
         let error = match self.store.load(&self.name(id)) {
             Ok(body) => match serde_json::from_slice(&body) {
                 Ok(written) => return Some(written),
@@ -108,18 +109,19 @@ impl KeptSessions {
         }
     }
 
-    /// Whether what was saved under `name` was used within `limit`.
+    /// Returns whether a saved session was used within `limit`.
     fn is_fresh(&self, id: &str, limit: Duration) -> bool {
         let name = self.name(id);
         let names = self.store.modified(&name);
         names.is_ok_and(|used| age(used, SystemTime::now()) <= limit)
     }
 
-    /// Removes what nobody has used for longer than `limit`, and what is too much.
+    /// Removes sessions that were not used for longer than `limit`, and those above the maximum
+    /// number.
     pub(crate) fn sweep(&self, limit: Duration) {
-        let (Ok(mut kept), now) = (self.store.names(), SystemTime::now()) else { return };
-        kept.sort_by_key(|(name, used)| (std::cmp::Reverse(*used), name.clone()));
-        let old = kept.iter().enumerate().filter(|(at, (_, used))| *at >= MOST || age(*used, now) > limit);
+        let (Ok(mut saved), now) = (self.store.names(), SystemTime::now()) else { return };
+        saved.sort_by_key(|(name, used)| (std::cmp::Reverse(*used), name.clone()));
+        let old = saved.iter().enumerate().filter(|(at, (_, used))| *at >= MOST || age(*used, now) > limit);
         let removed = old.filter(|(_, (name, _))| self.store.remove(name).is_ok()).count();
         if removed > 0 {
             tracing::debug!(removed, "expired sessions deleted");
@@ -147,19 +149,18 @@ impl KeptSessions {
     }
 }
 
-/// How long ago something was. What is from the future says that a clock was wrong, and
-/// nothing of its age.
+/// Returns the time since `then`. A time in the future means that a clock was wrong, and counts as
+/// no age.
 fn age(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }
 
 impl Sessions {
-    /// Writes a session if something of it has changed that is to be found again. Returns when
-    /// that is done.
-    pub(crate) async fn keep(&self, session: &Arc<ClientSession>) {
-        let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) else { return };
+    /// Saves a session if its saved state has changed. Returns when that is done.
+    pub(crate) async fn save(&self, session: &Arc<ClientSession>) {
+        let Some(saved) = self.saved.clone().filter(|_| session.is_lasting) else { return };
         let viewer = session.viewer();
-        let Some(holder) = kept.holder(&self.setups.current(), viewer.caller) else { return };
+        let Some(holder) = saved.holder(&self.setups.current(), viewer.caller) else { return };
         let session = Arc::clone(session);
         let save = move || {
             // One at a time, so that an older state does not replace a newer one.
@@ -172,7 +173,7 @@ impl Sessions {
                 let tools = lock(&session.tools);
                 (tools.to_json(), tools.list_changes())
             };
-            let written = Written {
+            let written = SavedSession {
                 holder,
                 client: session.client.clone(),
                 profile: session.profile.as_str().to_owned(),
@@ -181,67 +182,67 @@ impl Sessions {
                 subscriptions: lock(&session.subscriptions).iter().cloned().collect(),
                 tools,
             };
-            kept.save(&session.id, &written);
+            saved.save(&session.id, &written);
             session.saved.store(changes, Ordering::Relaxed);
         };
         let _ = tokio::task::spawn_blocking(save).await;
     }
 
-    /// [`keep`](Self::keep) if the tools of the session are others than those on the disk.
-    pub(crate) async fn keep_if_changed(&self, session: &Arc<ClientSession>) {
+    /// Saves a session, like [`save`](Self::save), if its tools differ from those on disk.
+    pub(crate) async fn save_if_changed(&self, session: &Arc<ClientSession>) {
         let changes = lock(&session.tools).list_changes();
-        if self.kept.is_some() && session.saved.load(Ordering::Relaxed) != changes {
-            self.keep(session).await;
+        if self.saved.is_some() && session.saved.load(Ordering::Relaxed) != changes {
+            self.save(session).await;
         }
     }
 
-    /// The session with this name from the disk, if it is there.
-    pub(super) async fn recall(&self, id: &str, viewer: &Viewer, party: Party) -> Option<Arc<ClientSession>> {
-        let kept = self.kept.clone().filter(|_| is_id(id))?;
+    /// Restores the session with this id from disk, if it is there.
+    pub(super) async fn restore(&self, id: &str, viewer: &Viewer, party: Party) -> Option<Arc<ClientSession>> {
+        let saved = self.saved.clone().filter(|_| is_id(id))?;
         let limit = self.setups.current().session_keep;
         let name = id.to_owned();
-        let load = move || kept.is_fresh(&name, limit).then(|| kept.load(&name)).flatten();
+        let load = move || saved.is_fresh(&name, limit).then(|| saved.load(&name)).flatten();
         let written = tokio::task::spawn_blocking(load).await.ok()??;
-        let kept = self.kept.as_ref()?;
+        let saved = self.saved.as_ref()?;
         // Whose it was; the token may have another number now.
-        if kept.holder(&self.setups.current(), viewer.caller)? != written.holder {
+        if saved.holder(&self.setups.current(), viewer.caller)? != written.holder {
             return None;
         }
         let profile = Profile::named(&written.profile)?;
         // The client will ask for the tools, and would wait there.
-        self.startup.ready(&self.setups.current()).await;
-        let owner = Owner { viewer: viewer.clone(), party, client: written.client };
-        let mut beginning = self.beginning(owner, profile, profile.shape(), written.capabilities);
+        self.startup.wait_until_ready(&self.setups.current()).await;
+        let owner = SessionOwner { viewer: viewer.clone(), party, client: written.client };
+        let mut beginning = self.session_start(owner, profile, profile.shape(), written.capabilities);
         if let Err(error) = beginning.tools.restore(&written.tools) {
             tracing::debug!(%error, "cannot restore the session's loaded tools");
         }
-        let session = ClientSession::again(id, self.next_owner(), beginning);
+        let session = ClientSession::with_id(id, self.next_owner(), beginning);
         if let Some(level) = written.log_level {
             session.set_log_level(&level);
         }
         // Before it is there: it is the one that was used longest ago.
-        for old in self.open.surplus(self.setups.current().max_sessions.saturating_sub(1)) {
+        for old in self.open.remove_surplus(self.setups.current().max_sessions.saturating_sub(1)) {
             self.log_end(&old, "session evicted for a newer one");
             self.end(&old);
         }
         let (session, is_new) = self.open.readmit(Arc::new(session));
         if is_new {
-            self.welcome_back(&session, written.subscriptions, party).await;
+            self.resume_subscriptions(&session, written.subscriptions, party).await;
         }
         Some(session)
     }
 
-    async fn welcome_back(&self, session: &Arc<ClientSession>, followed: Vec<String>, party: Party) {
+    async fn resume_subscriptions(&self, session: &Arc<ClientSession>, followed: Vec<String>, party: Party) {
         tracing::info!(session = session.owner, client = session.client, "session resumed");
         let viewer = session.viewer();
-        for uri in followed.into_iter().filter(|uri| self.catalog.may_follow(&viewer, uri)) {
-            let is_admitted = self.subscriptions.admit(&mut lock(&session.subscriptions), &uri, party).is_ok();
+        for uri in followed.into_iter().filter(|uri| self.catalog.may_subscribe(&viewer, uri)) {
+            let is_admitted = self.subscriptions.add_uri(&mut lock(&session.subscriptions), &uri, party).is_ok();
             if is_admitted {
-                self.subscriptions.follow(&viewer.selection, &uri).await;
+                self.subscriptions.subscribe(&viewer.selection, &uri).await;
             }
         }
-        self.renew_one(session, &self.catalog.catalog(), &Difference::default());
-        // Whatever happened to the lists meanwhile, nobody has told the client.
+        self.refresh_session(session, &self.catalog.catalog(), &Difference::default());
+        // The lists may have changed meanwhile without a notification to the client.
         for method in [
             "notifications/tools/list_changed",
             "notifications/prompts/list_changed",
@@ -251,35 +252,35 @@ impl Sessions {
         }
     }
 
-    /// Marks a session as used, in memory and now and then on the disk.
+    /// Marks a session as used, in memory and from time to time on disk.
     pub(crate) fn touch(&self, session: &Arc<ClientSession>) {
-        if session.touch(MARKED_FOR)
+        if session.touch(TOUCH_INTERVAL)
             && session.is_lasting
-            && let Some(kept) = self.kept.clone()
+            && let Some(saved) = self.saved.clone()
         {
             let id = session.id.clone();
-            tokio::task::spawn_blocking(move || kept.touch(&id));
+            tokio::task::spawn_blocking(move || saved.touch(&id));
         }
     }
 
-    /// Forgets a session for good, also on the disk; the task, if there is one, ends when that is
+    /// Removes a session permanently, also from disk; the returned task, if any, ends when that is
     /// done. Must be called inside a runtime.
     pub(crate) fn forget(&self, session: &Arc<ClientSession>) -> Option<JoinHandle<()>> {
         self.end(session);
-        let kept = self.kept.clone().filter(|_| session.is_lasting)?;
+        let saved = self.saved.clone().filter(|_| session.is_lasting)?;
         let session = Arc::clone(session);
         Some(tokio::task::spawn_blocking(move || {
             let mut is_forgotten = lock(&session.is_forgotten);
             *is_forgotten = true;
-            kept.remove(&session.id);
+            saved.remove(&session.id);
         }))
     }
 
-    /// Looks for sessions on the disk that nobody came back to. Must be called inside a runtime.
-    pub(crate) fn sweep_kept(&self) {
-        if let Some(kept) = self.kept.clone() {
+    /// Removes unused sessions from disk. Must be called inside a runtime.
+    pub(crate) fn sweep_saved(&self) {
+        if let Some(saved) = self.saved.clone() {
             let limit = self.setups.current().session_keep;
-            tokio::task::spawn_blocking(move || kept.sweep(limit));
+            tokio::task::spawn_blocking(move || saved.sweep(limit));
         }
     }
 }

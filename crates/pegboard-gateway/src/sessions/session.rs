@@ -1,4 +1,4 @@
-//! One session of a client.
+//! A session of a client.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -31,10 +31,10 @@ use crate::{
 /// How long a client may take to answer a question.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Questions to one client at a time.
+/// Maximum number of questions to one client at a time.
 const MAX_QUESTIONS: usize = 256;
 
-/// One conversation.
+/// A session of a client.
 pub(crate) struct ClientSession {
     pub(crate) id: String,
     /// What its client calls itself, fit to be shown.
@@ -50,7 +50,7 @@ pub(crate) struct ClientSession {
     pub(crate) tools: Mutex<Session>,
     /// The stream for what belongs to no request.
     stream: Mutex<Option<Outlet>>,
-    /// What could not be told because there was no stream.
+    /// Announcements that could not be sent because there was no stream.
     owed: Mutex<BTreeSet<&'static str>>,
     questions: Mutex<HashMap<Id, oneshot::Sender<Result<Raw, RpcError>>>>,
     next_question: AtomicU64,
@@ -76,9 +76,9 @@ impl fmt::Debug for ClientSession {
     }
 }
 
-/// What a conversation is begun with.
+/// The start values of a session.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct SessionStart {
     pub(crate) viewer: Viewer,
     pub(crate) party: Party,
     pub(crate) profile: Profile,
@@ -89,12 +89,12 @@ pub(crate) struct Beginning {
 }
 
 impl ClientSession {
-    pub(crate) fn new(owner: u64, beginning: Beginning) -> Self {
-        Self::again(&random_id(), owner, beginning)
+    pub(crate) fn new(owner: u64, beginning: SessionStart) -> Self {
+        Self::with_id(&random_id(), owner, beginning)
     }
 
-    /// A conversation that has a name already.
-    pub(crate) fn again(id: &str, owner: u64, beginning: Beginning) -> Self {
+    /// Creates a session with an existing id.
+    pub(crate) fn with_id(id: &str, owner: u64, beginning: SessionStart) -> Self {
         Self {
             id: id.to_owned(),
             client: beginning.client,
@@ -119,22 +119,22 @@ impl ClientSession {
         }
     }
 
-    /// Whose it is, and what they may see.
+    /// Returns the owner of the session, and what it may see.
     pub(crate) fn viewer(&self) -> Viewer {
         lock(&self.viewer).clone()
     }
 
-    /// Whose it is.
+    /// Returns the owner of the session.
     pub(crate) fn caller(&self) -> Caller {
         lock(&self.viewer).caller
     }
 
-    /// Goes on under other settings.
+    /// Applies other settings.
     pub(crate) fn set_viewer(&self, viewer: Viewer) {
         *lock(&self.viewer) = viewer;
     }
 
-    /// Opens the stream for what belongs to no request; an older one ends.
+    /// Opens the stream for messages that belong to no request; an older one ends.
     pub(crate) fn open_stream(&self) -> queue::Receiver<String> {
         let (outlet, stream) = queue::channel(256);
         self.attach(outlet);
@@ -149,8 +149,8 @@ impl ClientSession {
         *lock(&self.stream) = Some(outlet);
     }
 
-    /// Says something on the stream, if there is one that is read.
-    pub(crate) fn tell(&self, line: String) -> bool {
+    /// Sends a line on the stream; `false` if there is no stream or it is not read.
+    pub(crate) fn send(&self, line: String) -> bool {
         let mut stream = lock(&self.stream);
         match stream.as_ref().map(|outlet| outlet.try_send(line)) {
             Some(Ok(())) => true,
@@ -174,24 +174,24 @@ impl ClientSession {
         }
     }
 
-    /// Announces a change that a request caused: on the stream, else on the request's own.
+    /// Announces a change that a request caused: on the stream, else on that of the request.
     pub(crate) async fn announce_with(&self, method: &'static str, outlet: &Outlet) {
         let line = Message::notification(method, None);
-        if !self.tell(line.clone()) {
+        if !self.send(line.clone()) {
             let _ = outlet.send(line).await;
         }
     }
 
-    /// What was to be announced and could not be.
-    pub(crate) fn take_owed(&self) -> BTreeSet<&'static str> {
+    /// Takes the announcements that could not be sent.
+    pub(crate) fn take_pending_announcements(&self) -> BTreeSet<&'static str> {
         std::mem::take(&mut *lock(&self.owed))
     }
 
-    /// Asks the client something, on the stream of the request that it is about.
-    pub(crate) async fn ask(&self, outlet: &Outlet, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
+    /// Asks the client a question, on the stream of the request that it is about.
+    pub(crate) async fn ask_client(&self, outlet: &Outlet, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
         let id = Id::from(self.next_question.fetch_add(1, Ordering::Relaxed));
         let (reply, replied) = oneshot::channel();
-        let mut asking = Asking { session: self, outlet, id: id.clone(), is_open: false };
+        let mut asking = PendingQuestion { session: self, outlet, id: id.clone(), is_open: false };
         {
             let mut questions = lock(&self.questions);
             if questions.len() >= MAX_QUESTIONS {
@@ -202,7 +202,7 @@ impl ClientSession {
         let line = Message::request(&id, method, params.as_deref());
         let is_sent = match outlet.send(line).await {
             Ok(()) => true,
-            Err(unsent) => self.tell(unsent.0),
+            Err(unsent) => self.send(unsent.0),
         };
         asking.is_open = is_sent;
         let outcome = if is_sent { tokio::time::timeout(ANSWER_TIMEOUT, replied).await.ok() } else { None };
@@ -213,13 +213,13 @@ impl ClientSession {
         }
     }
 
-    /// Takes the client's answer to a question.
+    /// Accepts the client's answer to a question; `false` if there is no such question.
     pub(crate) fn answer(&self, id: &Id, outcome: Result<Raw, RpcError>) -> bool {
         let question = lock(&self.questions).remove(id);
         question.is_some_and(|question| question.send(outcome).is_ok())
     }
 
-    /// Notes a request in progress, so that it can be cancelled.
+    /// Registers a request in progress, so that it can be cancelled.
     pub(crate) fn begin(self: &Arc<Self>, id: &Id) -> InProgress {
         let cancelled = Arc::new(Notify::new());
         lock(&self.running).insert(id.clone(), Arc::clone(&cancelled));
@@ -233,29 +233,29 @@ impl ClientSession {
         }
     }
 
-    /// Ends the stream for what belongs to no request.
+    /// Ends the stream for messages that belong to no request.
     pub(crate) fn close_stream(&self) {
         *lock(&self.stream) = None;
     }
 
-    /// Gives up all questions: whoever could answer them is gone.
+    /// Drops all questions, because the client is gone.
     pub(crate) fn drop_questions(&self) {
         lock(&self.questions).clear();
     }
 
-    /// Cancels everything.
+    /// Cancels all requests.
     pub(crate) fn close(&self) {
         lock(&self.running).drain().for_each(|(_, cancelled)| cancelled.notify_one());
         self.close_stream();
         self.drop_questions();
     }
 
-    /// From which level on the client hears log messages.
+    /// Returns the minimum level of log messages for the client.
     pub(crate) fn log_level(&self) -> String {
         self.chosen_log_level().unwrap_or_else(|| "info".to_owned())
     }
 
-    /// The level that the client has set.
+    /// Returns the level that the client has set.
     pub(crate) fn chosen_log_level(&self) -> Option<String> {
         lock(&self.log_level).clone()
     }
@@ -264,7 +264,7 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    /// Marks it as used; whether it is time to do so on the disk.
+    /// Marks the session as used; `true` if it is time to do so on disk.
     pub(crate) fn touch(&self, marked_for: Duration) -> bool {
         let now = Instant::now();
         *lock(&self.used) = now;
@@ -276,20 +276,20 @@ impl ClientSession {
         is_old
     }
 
-    /// Whether its client listens or waits.
+    /// Returns whether the client listens or waits.
     pub(super) fn is_busy(&self) -> bool {
         let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
         has_stream || !lock(&self.running).is_empty()
     }
 
-    /// Orders sessions for removal: the one that was used longest ago first, and one that is
-    /// being used last.
+    /// Returns the eviction order: the least recently used session first, and one that is in use
+    /// last.
     pub(super) fn age_order(&self) -> (bool, Instant, u64) {
         (self.is_busy(), *lock(&self.used), self.owner)
     }
 
-    /// For how long nothing was asked of it; nothing while it works on something.
-    pub(crate) fn idle(&self) -> Duration {
+    /// Returns the time since the last request; zero while one is in progress.
+    pub(crate) fn idle_time(&self) -> Duration {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 
@@ -323,15 +323,15 @@ impl Drop for InProgress {
     }
 }
 
-/// A question to a client. When nobody wants to know any more, the client is told.
-struct Asking<'a> {
+/// A question to a client. If the answer is no longer needed, the client is notified.
+struct PendingQuestion<'a> {
     session: &'a ClientSession,
     outlet: &'a Outlet,
     id: Id,
     is_open: bool,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         let was_waiting = lock(&self.session.questions).remove(&self.id).is_some();
         if self.is_open && was_waiting {

@@ -1,4 +1,4 @@
-//! Arguments on their way to a server: as they were written, and where headers repeat them.
+//! Arguments for a server: byte for byte as written, and repeated in headers.
 
 use axum::http::HeaderMap;
 use pegboard_core::Tool;
@@ -12,8 +12,8 @@ use serde_json::{Value, value::RawValue};
 
 use crate::catalog::directory::Directory;
 
-/// The parameters to send to the server of `target`, which a call with `arguments` means. Arguments pass
-/// as they were written, not as they were understood.
+/// Returns the parameters for the server of `target`, which a call with `arguments` resolved to.
+/// Arguments are passed byte for byte, not re-serialized.
 pub(crate) fn as_written(mut params: Fields, arguments: &Value, target: &Target) -> Fields {
     if target.is_wrapped {
         let inner = params.object("arguments").and_then(|given| inner_as_written(&given, arguments));
@@ -23,8 +23,8 @@ pub(crate) fn as_written(mut params: Fields, arguments: &Value, target: &Target)
     params
 }
 
-/// The arguments of the tool in those of a meta-tool, wherever the model put them; none if they are not an
-/// object, or one that another reader could understand differently.
+/// Returns the arguments of the tool inside those of a meta-tool, wherever the model put them;
+/// `None` if they are not an object, or one that another parser could read differently.
 fn inner_as_written(given: &Fields, arguments: &Value) -> Option<Raw> {
     let Some(key) = arguments_key(arguments) else {
         let mut beside = Fields::new();
@@ -39,36 +39,36 @@ fn inner_as_written(given: &Fields, arguments: &Value) -> Option<Raw> {
     inner.get().starts_with('{').then_some(inner)
 }
 
-/// The arguments that headers repeat on the way to the server of `target`.
-pub(crate) fn mirrored(directory: &Directory, server: &str, target: &Target) -> Vec<(String, String)> {
-    if !directory.mirrors_any() {
+/// Returns the arguments that are repeated in headers for the server of `target`.
+pub(crate) fn mirrored_headers(directory: &Directory, server: &str, target: &Target) -> Vec<(String, String)> {
+    if !directory.has_mirrored_parameters() {
         return Vec::new();
     }
-    let parameters = directory.mirrored(server, &target.name).iter();
+    let parameters = directory.mirrored_parameters(server, &target.name).iter();
     parameters.filter_map(|one| Some((one.header.clone(), one.value(&target.arguments)?))).collect()
 }
 
-/// Checks the headers that must repeat arguments of a tool, where a client sends headers.
+/// Checks the headers that must repeat arguments of a tool, if the client sends headers.
 ///
 /// # Errors
-/// When one is missing, or says something else.
+/// When one is missing or differs.
 pub(crate) fn check_headers(
     directory: &Directory,
     tool: &Tool,
     arguments: &Value,
     given: Option<&HeaderMap>,
 ) -> Result<(), RpcError> {
-    let Some(given) = given.filter(|_| directory.mirrors_any()) else { return Ok(()) };
+    let Some(given) = given.filter(|_| directory.has_mirrored_parameters()) else { return Ok(()) };
     let server = tool.server_name().unwrap_or_default();
-    for parameter in directory.mirrored(server, tool.upstream_name()) {
+    for parameter in directory.mirrored_parameters(server, tool.upstream_name()) {
         let header = format!("mcp-param-{}", parameter.header.to_lowercase());
         match (parameter.argument(arguments), given.get(&header)) {
             (None, _) => {}
-            (Some(_), None) => return Err(mismatch(format!("the header `{header}` is missing"))),
+            (Some(_), None) => return Err(header_mismatch(format!("the header `{header}` is missing"))),
             (Some(argument), Some(value)) => {
                 let value = value.to_str().ok().and_then(headers::decode);
-                if !value.is_some_and(|value| says(&value, argument)) {
-                    return Err(mismatch(format!("the header `{header}` does not match the body")));
+                if !value.is_some_and(|value| header_matches(&value, argument)) {
+                    return Err(header_mismatch(format!("the header `{header}` does not match the body")));
                 }
             }
         }
@@ -76,14 +76,14 @@ pub(crate) fn check_headers(
     Ok(())
 }
 
-/// The refusal of a request whose headers and body differ.
-pub(crate) fn mismatch(message: String) -> RpcError {
+/// Returns the error for a request whose headers and body differ.
+pub(crate) fn header_mismatch(message: String) -> RpcError {
     RpcError::new(RpcError::HEADER_MISMATCH, message)
 }
 
-/// Whether a header says the same as an argument; numbers may be written differently.
-fn says(header: &str, argument: &Value) -> bool {
-    /// From here on different whole numbers are the same float.
+/// Returns whether a header equals an argument; numbers may be written differently.
+fn header_matches(header: &str, argument: &Value) -> bool {
+    /// From here on different integers are the same float.
     const EXACT: f64 = (1_u64 << 53) as f64;
     match argument {
         Value::String(text) => header == text,
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn headers_and_arguments() {
         let check = |header: &str, argument: Value, expected: bool| {
-            assert_eq!(says(header, &argument), expected, "{header} {argument}");
+            assert_eq!(header_matches(header, &argument), expected, "{header} {argument}");
         };
         check("eu", json!("eu"), true);
         check("EU", json!("eu"), false);

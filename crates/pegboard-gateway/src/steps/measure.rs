@@ -1,4 +1,4 @@
-//! What is noted of calls: metrics, spans and logs.
+//! Measurement of calls: metrics, spans and logs.
 
 use std::{
     sync::atomic::Ordering,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use pegboard_discovery::{
-    Answer, Target,
+    CallAnswer, Target,
     policy::{CallLevel, Middleware},
 };
 use pegboard_mcp::json::Fields;
@@ -15,25 +15,25 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     forward::calls::{Forward, ForwardError},
-    metrics::{Metrics, Refused},
+    metrics::{Metrics, RejectReason},
     request::Forwarded,
     setup::Setup,
     steps::resolve::Called,
     trace,
 };
 
-/// Notes what a session has answered.
-pub(crate) fn answered(metrics: &Metrics, called: &Called, time: Duration) {
+/// Records the answer of a session.
+pub(crate) fn record_answer(metrics: &Metrics, called: &Called, time: Duration) {
     if called.answer.is_misfit {
-        metrics.refused(Refused::Arguments);
+        metrics.count_rejection(RejectReason::Arguments);
     }
     for searched in &called.answer.searched {
-        metrics.searched(!searched.hits.is_empty(), time);
+        metrics.count_search(!searched.hits.is_empty(), time);
     }
 }
 
-/// Makes a call of a server's tool, and notes what it came to.
-pub(crate) async fn forwarded<F>(
+/// Makes a call of a server's tool, and records its outcome.
+pub(crate) async fn measure_call<F>(
     metrics: &Metrics,
     setup: &Setup,
     target: &Target,
@@ -48,20 +48,20 @@ where
     let sent = forward.params.get("arguments").map_or(0, |arguments| arguments.get().len());
     let span = trace::call_span(&server, &target.name, sent);
     let result = make(forward).instrument(span.clone()).await;
-    count(metrics, &server, began, &result);
+    count_call(metrics, &server, began, &result);
     span.in_scope(|| {
-        note(&span, &result);
+        record_result(&span, &result);
         let steps = setup.policies.of(&server);
         log_call(steps, &server, &target.name, &target.arguments, began, result.as_ref().err());
     });
     result
 }
 
-fn count(metrics: &Metrics, server: &str, began: Instant, result: &Result<Forwarded, ForwardError>) {
-    if matches!(result, Err(ForwardError::Refused(_))) {
+fn count_call(metrics: &Metrics, server: &str, began: Instant, result: &Result<Forwarded, ForwardError>) {
+    if matches!(result, Err(ForwardError::LimitExceeded(_))) {
         return;
     }
-    let calls = metrics.server(server);
+    let calls = metrics.server_calls(server);
     calls.times.add(began.elapsed());
     match result {
         Ok(forwarded) if is_error(&forwarded.result) => calls.errors.fetch_add(1, Ordering::Relaxed),
@@ -70,7 +70,7 @@ fn count(metrics: &Metrics, server: &str, began: Instant, result: &Result<Forwar
     };
 }
 
-fn note(span: &Span, result: &Result<Forwarded, ForwardError>) {
+fn record_result(span: &Span, result: &Result<Forwarded, ForwardError>) {
     if span.is_disabled() {
         return;
     }
@@ -85,7 +85,7 @@ fn note(span: &Span, result: &Result<Forwarded, ForwardError>) {
     }
 }
 
-/// Whether a result says that the tool failed. Large ones are not read for that.
+/// Returns whether a result reports a failure of the tool. Large results are not parsed for that.
 fn is_error(result: &RawValue) -> bool {
     const LARGE: usize = 64 << 10;
     let text = result.get();
@@ -94,13 +94,13 @@ fn is_error(result: &RawValue) -> bool {
         && Fields::of(result).and_then(|fields| fields.read("isError")) == Some(true)
 }
 
-/// Whether a tool has done its work, and neither failed nor asks for more.
-pub(crate) fn has_worked(result: &RawValue) -> bool {
+/// Returns whether a tool has succeeded, and neither failed nor asks for input.
+pub(crate) fn is_success(result: &RawValue) -> bool {
     !is_error(result) && !result.get().contains("\"input_required\"")
 }
 
-/// Logs the searches that a call took.
-pub(crate) fn log_searches(answer: &Answer, began: Instant) {
+/// Logs the searches of a call.
+pub(crate) fn log_searches(answer: &CallAnswer, began: Instant) {
     for searched in &answer.searched {
         tracing::info!(
             target: "pegboard::search",

@@ -1,4 +1,4 @@
-//! Tools that exist, and that nobody has approved as they are.
+//! Tools that are not approved in their current version.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use pegboard_core::{Selection, Tool, naming, text};
 
 use crate::{catalog::directory::Directory, request::Text};
 
-/// The answer to a call of a tool that is held back, as far as the caller would see it.
-pub(crate) fn held_back(directory: &Directory, selection: &Selection, name: &str) -> Option<Text> {
+/// Returns the reply to a call of a tool that waits for approval, if the caller could see it.
+pub(crate) fn held_back_reply(directory: &Directory, selection: &Selection, name: &str) -> Option<Text> {
     if directory.held.is_empty() {
         return None;
     }

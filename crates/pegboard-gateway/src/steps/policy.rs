@@ -1,4 +1,4 @@
-//! What the rules of a server forbid.
+//! The security rules of a server.
 
 use pegboard_core::Tool;
 use pegboard_discovery::policy::Blocked;
@@ -10,7 +10,7 @@ use crate::setup::Setup;
 /// Checks a call against the rules of the tool's server.
 ///
 /// # Errors
-/// What the rule says that forbids it.
+/// The message of the rule that forbids the call.
 pub(crate) fn check(setup: &Setup, tool: &Tool, arguments: &Value) -> Result<(), RpcError> {
     let (server, name) = (tool.server_name().unwrap_or_default(), tool.upstream_name());
     let Some(Blocked { rule, is_logged }) = setup.policies.forbids(server, name, arguments) else { return Ok(()) };

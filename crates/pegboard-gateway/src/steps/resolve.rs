@@ -1,33 +1,33 @@
-//! What a call means, and what a meta-tool answers to it.
+//! Resolution of a call, and the answers of meta-tools.
 
-use pegboard_core::{Tool, Vectors, vectors::Soon};
-use pegboard_discovery::{Answer, Callee, MetaTool, Session, usage::Lead, wrapped_arguments};
+use pegboard_core::{Tool, Vectors, vectors::BoxFuture};
+use pegboard_discovery::{CallAnswer, Callee, MetaTool, Session, usage::SearchLead, wrapped_arguments};
 use pegboard_mcp::rpc::RpcError;
 use serde_json::Value;
 use tracing::{Instrument as _, Span};
 
 use crate::{request::ToolCall, trace};
 
-/// A call that the session has answered, or has found a tool for.
+/// A call that the session has answered, or has resolved to a tool.
 #[derive(Debug)]
 pub(crate) struct Called {
-    pub(crate) answer: Answer,
+    pub(crate) answer: CallAnswer,
     /// The search that it may have come from.
-    pub(crate) lead: Option<Lead>,
+    pub(crate) lead: Option<SearchLead>,
     /// The name that no tool has which may be seen.
     pub(crate) unknown: Option<String>,
 }
 
-/// How far a call has come.
+/// The state of a resolution.
 pub(crate) enum Resolved {
     Called(Box<Called>),
     /// Vectors of its queries are needed first, and are asked for.
-    Vectors(Soon<Vectors>, Span),
+    Vectors(BoxFuture<Vectors>, Span),
 }
 
 impl Resolved {
-    /// Waits for vectors where they are needed, and calls again with them.
-    pub(crate) async fn into_called(
+    /// Waits for vectors if they are needed, and repeats the call with them.
+    pub(crate) async fn wait_for_vectors(
         self,
         again: impl AsyncFnOnce(Option<&Vectors>) -> Result<Self, RpcError>,
     ) -> Result<Called, RpcError> {
@@ -44,11 +44,10 @@ impl Resolved {
     }
 }
 
-/// Calls what `call` names in a session, once `check` has nothing against the tool and its
-/// arguments.
+/// Resolves `call` in a session, after `check` has accepted the tool and its arguments.
 ///
 /// # Errors
-/// What `check` says.
+/// The error of `check`.
 pub(crate) fn call(
     tools: &mut Session,
     call: &ToolCall,
@@ -81,7 +80,7 @@ pub(crate) fn call(
     let none = Vectors::default();
     let answer = span.in_scope(|| tools.call_with(name, arguments, vectors.unwrap_or(&none)));
     if matches!(callee, Callee::Meta(MetaTool::Search)) {
-        trace::searched(&span, &answer);
+        trace::record_search(&span, &answer);
     }
     let unknown = match callee {
         Callee::Unknown(name) => Some(name),

@@ -25,7 +25,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn tell(&self, method: &str, mut params: Fields) {
+    pub(super) fn notify(&self, method: &str, mut params: Fields) {
         let mut own = params.object("_meta").unwrap_or_default();
         own.set(meta::SUBSCRIPTION, self.id.clone());
         params.set("_meta", own.to_raw());
@@ -42,7 +42,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Takes in a listener; its number.
+    /// Adds a listener; returns its number.
     pub(super) fn add(&self, listener: Listener) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.all).push((number, listener));
@@ -53,21 +53,25 @@ impl Listeners {
         lock(&self.all).retain(|(one, _)| *one != number);
     }
 
-    /// Tells those who want to know that a list has changed, if it has for them.
-    pub(super) fn changed(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
+    /// Notifies the listeners that want it that a list has changed, if it has for them.
+    pub(super) fn announce_list_change(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
         let listeners = lock(&self.all);
         let all = listeners.iter().map(|(_, one)| one);
         let interested = all.filter(|one| one.methods.contains(&method) && has_changed_for(&one.viewer));
-        interested.for_each(|one| one.tell(method, Fields::new()));
+        interested.for_each(|one| one.notify(method, Fields::new()));
     }
 
-    /// Goes on under other settings; whoever has no business here any more hears nothing.
-    pub(super) fn renew(&self, viewer: impl Fn(&Viewer) -> Option<Viewer>, may_follow: impl Fn(&Viewer, &str) -> bool) {
+    /// Applies other settings; listeners whose token was removed get nothing more.
+    pub(super) fn renew(
+        &self,
+        viewer: impl Fn(&Viewer) -> Option<Viewer>,
+        may_subscribe: impl Fn(&Viewer, &str) -> bool,
+    ) {
         let mut listeners = lock(&self.all);
         for (_, one) in listeners.iter_mut() {
             match viewer(&one.viewer) {
                 Some(viewer) => {
-                    one.uris.retain(|uri| may_follow(&viewer, uri));
+                    one.uris.retain(|uri| may_subscribe(&viewer, uri));
                     one.viewer = viewer;
                 }
                 None => {
@@ -78,11 +82,11 @@ impl Listeners {
         }
     }
 
-    /// Tells those who want to know that a resource has changed.
-    pub(super) fn updated(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
+    /// Notifies the listeners that want it that a resource has changed.
+    pub(super) fn announce_resource_update(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
         for (_, one) in lock(&self.all).iter() {
             for uri in one.uris.iter().filter(|uri| is_it(&one.viewer, uri)) {
-                one.tell("notifications/resources/updated", params.clone().with("uri", uri));
+                one.notify("notifications/resources/updated", params.clone().with("uri", uri));
             }
         }
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     GatewaySettings,
     caller::Caller,
-    testing::{self, Ground, PATIENCE, Server, until},
+    testing::{self, PATIENCE, Server, TestParts, wait_until},
 };
 
 const URI: &str = "toy://text";
@@ -23,24 +23,24 @@ async fn next(messages: &mut queue::Receiver<String>) -> Value {
 async fn a_resource_is_watched_until_the_last_client_leaves() {
     for era in [Era::Legacy, Era::Modern] {
         let server = Server::of(era, &[]);
-        let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
-        let subscriptions = ground.subscriptions();
+        let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
+        let subscriptions = parts.subscriptions();
         let viewer = testing::exchange(Caller::Anybody, None).viewer;
-        subscriptions.follow(&viewer.selection, URI).await;
-        subscriptions.follow(&viewer.selection, URI).await;
+        subscriptions.subscribe(&viewer.selection, URI).await;
+        subscriptions.subscribe(&viewer.selection, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}");
-        subscriptions.unfollow(&viewer.selection, URI).await;
+        subscriptions.unsubscribe(&viewer.selection, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}: another client is left");
-        subscriptions.unfollow_all(&viewer, [URI.to_owned()]);
-        until("it is watched no longer", || server.watched().is_empty()).await;
+        subscriptions.unsubscribe_all(&viewer, [URI.to_owned()]);
+        wait_until("it is watched no longer", || server.watched().is_empty()).await;
     }
 }
 
 #[tokio::test]
 async fn a_listener_gets_what_it_asked_for() {
     let server = Server::new(&["echo"]);
-    let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
-    let subscriptions = ground.subscriptions();
+    let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
+    let subscriptions = parts.subscriptions();
     let (outlet, mut messages) = queue::channel(8);
     let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
     let wanted = Listen { flags: vec!["toolsListChanged"], uris: Some(vec![URI.to_owned()]) };
@@ -50,11 +50,11 @@ async fn a_listener_gets_what_it_asked_for() {
     let first = next(&mut messages).await;
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["notifications"], agreed);
-    subscriptions.changed("notifications/prompts/list_changed", |_| true);
-    subscriptions.changed("notifications/tools/list_changed", |_| false);
-    subscriptions.changed("notifications/tools/list_changed", |_| true);
-    subscriptions.updated(|_, uri| uri == "toy://other", &Fields::new());
-    subscriptions.updated(|_, uri| uri == URI, &Fields::new());
+    subscriptions.announce_list_change("notifications/prompts/list_changed", |_| true);
+    subscriptions.announce_list_change("notifications/tools/list_changed", |_| false);
+    subscriptions.announce_list_change("notifications/tools/list_changed", |_| true);
+    subscriptions.announce_resource_update(|_, uri| uri == "toy://other", &Fields::new());
+    subscriptions.announce_resource_update(|_, uri| uri == URI, &Fields::new());
     let (changed, updated) = (next(&mut messages).await, next(&mut messages).await);
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(
@@ -64,21 +64,21 @@ async fn a_listener_gets_what_it_asked_for() {
     for message in [first, changed, updated] {
         assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
     }
-    until("it is watched", || server.watched() == [URI]).await;
+    wait_until("it is watched", || server.watched() == [URI]).await;
     drop(messages);
     listening.await.expect("it ends").expect("it was served");
-    until("it is watched no longer", || server.watched().is_empty()).await;
+    wait_until("it is watched no longer", || server.watched().is_empty()).await;
 }
 
 #[tokio::test]
 async fn listeners_end_with_the_gateway() {
-    let ground = Ground::new(Vec::new(), GatewaySettings::default()).await;
-    let subscriptions = ground.subscriptions();
+    let parts = TestParts::new(Vec::new(), GatewaySettings::default()).await;
+    let subscriptions = parts.subscriptions();
     let (outlet, _messages) = queue::channel(1);
     let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
     let (id, wanted) = (Id::from(1), Listen { flags: Vec::new(), uris: None });
     let listening = subscriptions.listen(&exchange, &id, wanted);
-    ground.shutdown.stopping.send_replace(true);
+    parts.shutdown.stopping.send_replace(true);
     let ended = tokio::time::timeout(PATIENCE, listening).await.expect("in time");
     assert!(ended.is_ok());
 }

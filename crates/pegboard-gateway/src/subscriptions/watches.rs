@@ -1,4 +1,4 @@
-//! Resources that clients follow, and the subscriptions at their servers.
+//! Subscribed resources, and the subscriptions at their servers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use crate::lock;
 /// A resource: its server, and its URI there.
 type Key = (Arc<str>, String);
 
-/// The resources that are watched, each with how many want it.
+/// The subscribed resources, each with the number of its subscribers.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     watched: Mutex<BTreeMap<Key, usize>>,
@@ -22,7 +22,7 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Watches a resource.
+    /// Adds a subscriber of a resource.
     pub(super) async fn add(&self, fleet: &Fleet, key: Key) {
         let is_first = {
             let mut watched = lock(&self.watched);
@@ -31,11 +31,11 @@ impl Watches {
             *count == 1
         };
         if is_first {
-            self.tell(fleet, &key, "resources/subscribe").await;
+            self.send_request(fleet, &key, "resources/subscribe").await;
         }
     }
 
-    /// Stops watching a resource for one client.
+    /// Removes a subscriber of a resource.
     pub(super) async fn remove(&self, fleet: &Fleet, key: &Key) {
         let is_last = {
             let mut watched = lock(&self.watched);
@@ -49,47 +49,47 @@ impl Watches {
             }
         };
         if is_last {
-            self.tell(fleet, key, "resources/unsubscribe").await;
+            self.send_request(fleet, key, "resources/unsubscribe").await;
         }
     }
 
-    async fn tell(&self, fleet: &Fleet, (server, uri): &Key, method: &str) {
+    async fn send_request(&self, fleet: &Fleet, (server, uri): &Key, method: &str) {
         let Some(upstream) = fleet.find(server) else { return };
         match upstream.hello() {
-            Some(hello) if hello.era == Era::Modern => upstream.watch_resources(self.of(&upstream)).await,
-            Some(_) => tell_legacy(&upstream, method, uri).await,
+            Some(hello) if hello.era == Era::Modern => upstream.watch_resources(self.uris_of(&upstream)).await,
+            Some(_) => send_legacy_request(&upstream, method, uri).await,
             None => {}
         }
     }
 
-    /// The watched resources of a server.
-    fn of(&self, upstream: &Upstream) -> Vec<String> {
+    /// Returns the subscribed resources of a server.
+    fn uris_of(&self, upstream: &Upstream) -> Vec<String> {
         let watched = lock(&self.watched);
         watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
     }
 
-    /// Whether a server was connected anew; if so, that is noted.
-    pub(super) fn is_unknown_to(&self, upstream: &Upstream, hello: &Arc<Hello>) -> bool {
+    /// Returns whether a server was reconnected, and records the connection.
+    pub(super) fn is_new_connection(&self, upstream: &Upstream, hello: &Arc<Hello>) -> bool {
         let old = lock(&self.known_to).insert(upstream.name().into(), Arc::clone(hello));
         old.is_none_or(|old| !Arc::ptr_eq(&old, hello))
     }
 
-    /// Makes the watched resources known to a server, without waiting for it.
-    pub(super) fn make_known(&self, upstream: &Arc<Upstream>, hello: &Arc<Hello>) {
-        let (uris, is_modern) = (self.of(upstream), hello.era == Era::Modern);
+    /// Renews the subscriptions at a server, without waiting.
+    pub(super) fn resubscribe(&self, upstream: &Arc<Upstream>, hello: &Arc<Hello>) {
+        let (uris, is_modern) = (self.uris_of(upstream), hello.era == Era::Modern);
         let upstream = Arc::clone(upstream);
         tokio::spawn(async move {
             if is_modern {
                 return upstream.watch_resources(uris).await;
             }
             for uri in uris {
-                tell_legacy(&upstream, "resources/subscribe", &uri).await;
+                send_legacy_request(&upstream, "resources/subscribe", &uri).await;
             }
         });
     }
 }
 
-async fn tell_legacy(upstream: &Upstream, method: &str, uri: &str) {
+async fn send_legacy_request(upstream: &Upstream, method: &str, uri: &str) {
     let timeout = upstream.config().timeouts.call;
     let made = upstream.call(|_| Call::new(method, Fields::new().with("uri", uri), timeout)).await;
     if let Err(error) = made {

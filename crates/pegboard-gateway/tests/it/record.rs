@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use pegboard_discovery::DialectName;
 use pegboard_gateway::{
     Profile,
-    record::{Recorder, Writing},
+    record::{RecordWriter, Recorder},
 };
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ impl Stage {
     }
 
     /// A gateway that records, to at most so many bytes.
-    async fn world(&self, limit: u64) -> (World, Writing) {
+    async fn world(&self, limit: u64) -> (World, RecordWriter) {
         let tools = vec![
             tool("echo", "Returns its arguments as they came"),
             tool("slow", "Sleeps and reports progress"),
@@ -57,7 +57,7 @@ impl Stage {
 }
 
 /// Waits until everything is written.
-async fn end((world, writing): (World, Writing)) {
+async fn end((world, writing): (World, RecordWriter)) {
     world.gateway.stop_recording();
     tokio::task::spawn_blocking(|| writing.finish()).await.expect("it is written");
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{DialectName, Holder, Learner, usage::Step};
+use pegboard_discovery::{DialectName, Holder, Learner, usage::UsageStep};
 use pegboard_engine::{
     Hybrid,
     usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
@@ -65,7 +65,7 @@ impl Learner for Memory {
         Arc::new(Habitual::new(ranker, Arc::new(Own(self.clone(), holder.name().to_owned()))))
     }
 
-    fn learn(&self, holder: Holder<'_>, step: &Step) {
+    fn learn(&self, holder: Holder<'_>, step: &UsageStep) {
         let mut learned = self.lock();
         learned.steps.push(format!("{}: {}: {}", holder.name(), step.query, step.tool));
         let habits = learned.habits.entry(holder.name().to_owned());

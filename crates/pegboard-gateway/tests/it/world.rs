@@ -91,7 +91,7 @@ impl World {
     /// [`new`](Self::new) with another ranker.
     pub(crate) async fn ranked(servers: Vec<ServerConfig>, settings: GatewaySettings, ranker: Arc<dyn Ranker>) -> Self {
         let gateway = Gateway::start(servers, settings, Arc::new(move |_| Arc::clone(&ranker)), Vec::new());
-        gateway.ready().await;
+        gateway.wait_until_ready().await;
         let router = gateway.router(MAX_BODY);
         Self { gateway, router }
     }

@@ -11,14 +11,14 @@ fn address(number: u8) -> Option<PeerAddress> {
     Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)).into())
 }
 
-fn admit(connections: &Arc<Connections>, number: u8) -> Result<Arc<Ticket>, Refusal> {
+fn admit(connections: &Arc<Connections>, number: u8) -> Result<Arc<Ticket>, Rejection> {
     connections.admit(address(number)).map(Arc::new)
 }
 
 /// A connection with a request in progress that was let in.
 fn busy(connections: &Arc<Connections>, number: u8) -> (Arc<Ticket>, InProgress) {
     let ticket = admit(connections, number).expect("room");
-    let request = ticket.begin(Some(Holder::Token(Principal(number.into())))).expect("a share");
+    let request = ticket.begin(Some(ShareOwner::Token(Principal(number.into())))).expect("a share");
     (ticket, request)
 }
 
@@ -64,9 +64,9 @@ fn an_address_that_works_on_all_its_connections_is_refused_another() {
     });
     // A reserved connection is left for probes and control, and no more than half of these.
     let reserved = admit(&connections, 1).expect("a reserved one");
-    assert_eq!(reserved.claim_any_path(), Err(Refusal::AddressShare));
+    assert_eq!(reserved.claim_any_path(), Err(Rejection::AddressShare));
     let probe = reserved.begin(None).expect("no share");
-    assert_eq!(admit(&connections, 1).expect_err("no idle one"), Refusal::AddressShare);
+    assert_eq!(admit(&connections, 1).expect_err("no idle one"), Rejection::AddressShare);
     drop((probe, reserved));
     let other = admit(&connections, 2).expect("another address has a share of its own");
     drop(all);
@@ -79,13 +79,13 @@ fn reserved_connections_serve_priority_paths_alone() {
     let connections = Connections::new(LIMITS);
     let working: Vec<_> = [1, 1, 2, 2].map(|number| busy(&connections, number)).into();
     let reserved = admit(&connections, 3).expect("a reserved one");
-    assert_eq!(reserved.claim_any_path(), Err(Refusal::Connections));
+    assert_eq!(reserved.claim_any_path(), Err(Rejection::Connections));
     let request = reserved.begin(None).expect("no share");
     let idle = admit(&connections, 4).expect("the other reserved one");
     let newer = admit(&connections, 5).expect("the idle one makes room");
     assert_eq!([&reserved, &idle, &newer].map(|ticket| is_open(ticket)), [true, false, true]);
     let also = newer.begin(None).expect("no share");
-    assert_eq!(admit(&connections, 6).expect_err("nothing is idle"), Refusal::Connections);
+    assert_eq!(admit(&connections, 6).expect_err("nothing is idle"), Rejection::Connections);
     // A place that becomes free is taken by a reserved connection that can use it.
     drop(working);
     assert_eq!(reserved.claim_any_path(), Ok(()));
@@ -105,12 +105,12 @@ fn the_most_crowded_address_makes_room_for_others() {
 #[test]
 fn tokens_have_a_share_of_requests() {
     let connections = Connections::new(LIMITS);
-    let token = Some(Holder::Token(Principal(7)));
+    let token = Some(ShareOwner::Token(Principal(7)));
     let tickets = [1, 2, 3].map(|number| admit(&connections, number).expect("room"));
     let first = tickets[0].begin(token).expect("a share");
     let _second = tickets[1].begin(token).expect("a share");
-    assert_eq!(tickets[2].begin(token).expect_err("two are all"), Refusal::TokenShare);
-    assert!(tickets[2].begin(Some(Holder::Token(Principal(8)))).is_ok(), "another token has its own");
+    assert_eq!(tickets[2].begin(token).expect_err("two are all"), Rejection::TokenShare);
+    assert!(tickets[2].begin(Some(ShareOwner::Token(Principal(8)))).is_ok(), "another token has its own");
     drop(first);
     assert!(tickets[2].begin(token).is_ok());
     drop(tickets);
@@ -120,25 +120,25 @@ fn tokens_have_a_share_of_requests() {
 fn requests_to_priority_paths_have_a_share_of_their_own() {
     let connections = Connections::new(ConnectionLimits { total: 100, per_address: 100, ..LIMITS });
     let ticket = admit(&connections, 1).expect("room");
-    let check = |priority: Option<Holder>, ordinary: Option<Holder>, expected: Refusal| {
+    let check = |priority: Option<ShareOwner>, ordinary: Option<ShareOwner>, expected: Rejection| {
         let requests: Vec<_> = (0..20).filter_map(|_| ticket.begin(priority).ok()).collect();
         assert_eq!(requests.len(), PRIORITY_REQUESTS);
         assert_eq!(ticket.begin(priority).expect_err("these are all"), expected);
         assert!(ticket.begin(ordinary).is_ok(), "the other share is not touched");
     };
     let (token, client) = (Principal(1), address(1).expect("an address"));
-    check(Some(Holder::TokenPriority(token)), Some(Holder::Token(token)), Refusal::TokenShare);
-    check(Some(Holder::AddressPriority(client)), Some(Holder::Address(client)), Refusal::AddressShare);
+    check(Some(ShareOwner::TokenPriority(token)), Some(ShareOwner::Token(token)), Rejection::TokenShare);
+    check(Some(ShareOwner::AddressPriority(client)), Some(ShareOwner::Address(client)), Rejection::AddressShare);
 }
 
 #[test]
 fn clients_behind_a_proxy_have_a_share_of_requests() {
     let connections = Connections::new(ConnectionLimits { total: 100, ..LIMITS });
     let tickets: Vec<_> = (0..10).map(|_| Arc::new(connections.admit(None).expect("proxies have no share"))).collect();
-    let client = address(9).map(Holder::Address);
+    let client = address(9).map(ShareOwner::Address);
     let requests: Vec<_> = tickets.iter().map(|ticket| ticket.begin(client)).collect();
     assert_eq!(requests.iter().filter(|request| request.is_ok()).count(), LIMITS.per_address);
-    assert!(tickets[9].begin(address(8).map(Holder::Address)).is_ok());
+    assert!(tickets[9].begin(address(8).map(ShareOwner::Address)).is_ok());
 }
 
 #[test]
@@ -162,13 +162,13 @@ async fn connections_must_authenticate_in_time() {
     let connections = Connections::new(LIMITS);
     let began = Instant::now();
     let ticket = admit(&connections, 1).expect("room");
-    assert_eq!(ticket.must_close().await, "no authenticated request in time");
+    assert_eq!(ticket.wait_until_must_close().await, "no authenticated request in time");
     assert_eq!(began.elapsed(), LIMITS.header_timeout);
     // A request that needs no token gives another such time, not more.
     let request = ticket.begin(None).expect("no share");
     let waiting = tokio::spawn({
         let ticket = Arc::clone(&ticket);
-        async move { ticket.must_close().await }
+        async move { ticket.wait_until_must_close().await }
     });
     tokio::time::sleep(Duration::from_secs(60)).await;
     drop(request);
@@ -182,9 +182,9 @@ async fn known_connections_close_for_others_alone() {
     let connections = Connections::new(ConnectionLimits { per_address: 1, ..LIMITS });
     let (known, request) = busy(&connections, 1);
     drop(request);
-    assert!(tokio::time::timeout(Duration::from_secs(3600), known.must_close()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_secs(3600), known.wait_until_must_close()).await.is_err());
     let _new = admit(&connections, 1).expect("the known one makes room");
-    assert_eq!(known.must_close().await, "evicted for a new connection");
+    assert_eq!(known.wait_until_must_close().await, "evicted for a new connection");
 }
 
 /// What happens to connections, by the numbers of addresses and of what is open.
@@ -235,7 +235,7 @@ proptest! {
             match event {
                 Event::Admit(number) => tickets.extend(connections.admit(number.and_then(address)).map(Arc::new)),
                 Event::Begin(at, is_known) => {
-                    let holder = is_known.then_some(Holder::Token(Principal(at)));
+                    let holder = is_known.then_some(ShareOwner::Token(Principal(at)));
                     requests.extend(tickets.get(at).and_then(|ticket: &Arc<Ticket>| ticket.begin(holder).ok()));
                 }
                 Event::End(at) if at < requests.len() => drop(requests.remove(at)),

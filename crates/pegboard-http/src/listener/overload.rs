@@ -1,4 +1,4 @@
-//! Connections for which there is no place: their first request is answered 503, and nothing more.
+//! Responses for connections over the limit: the first request is answered with 503.
 
 use std::{
     sync::{
@@ -15,50 +15,51 @@ use tokio::{
 
 use crate::{
     PeerAddress,
-    guard::{RETRY_AFTER, Refusal},
+    guard::{RETRY_AFTER, Rejection},
     log_budget::LogBudget,
 };
 
-/// Refused connections that may be open at a time until their clients have read the answer.
+/// Maximum number of rejected connections that are open at a time until their clients have read the
+/// response.
 const MAX_LINGERING: usize = 64;
 
-/// How long a client may take to send a request and read the answer.
+/// How long a client may take to send a request and read the response.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Answers connections for which there is no place.
+/// Answers connections over the limit.
 #[derive(Debug)]
-pub(super) struct TurnedAway {
-    refuse: fn(Refusal) -> String,
+pub(super) struct OverloadResponder {
+    refuse: fn(Rejection) -> String,
     lingering: Arc<AtomicUsize>,
     log: LogBudget,
 }
 
-impl TurnedAway {
-    pub(super) fn new(refuse: fn(Refusal) -> String) -> Self {
+impl OverloadResponder {
+    pub(super) fn new(refuse: fn(Rejection) -> String) -> Self {
         Self { refuse, lingering: Arc::default(), log: LogBudget::new(1) }
     }
 
-    /// Answers the first request with 503 and closes the connection. Too many at a time are closed
-    /// without an answer.
-    pub(super) fn refuse(&self, stream: TcpStream, address: PeerAddress, refusal: Refusal) {
+    /// Answers the first request with 503 and closes the connection. When too many such connections
+    /// are open, closes it without a response.
+    pub(super) fn reject(&self, stream: TcpStream, address: PeerAddress, rejection: Rejection) {
         if let Some(unlogged) = self.log.take() {
-            tracing::warn!(client = %address, reason = ?refusal, unlogged, "connection rejected");
+            tracing::warn!(client = %address, reason = ?rejection, unlogged, "connection rejected");
         }
         let lingering = Arc::clone(&self.lingering);
         if lingering.fetch_add(1, Ordering::Relaxed) >= MAX_LINGERING {
             lingering.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let answer = answer(refusal, &(self.refuse)(refusal));
+        let answer = answer(rejection, &(self.refuse)(rejection));
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(LINGER, converse(stream, &answer)).await;
+            let _ = tokio::time::timeout(LINGER, answer_first_request(stream, &answer)).await;
             lingering.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
 
-fn answer(refusal: Refusal, body: &str) -> String {
-    let status = refusal.status();
+fn answer(rejection: Rejection, body: &str) -> String {
+    let status = rejection.status();
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nretry-after: {RETRY_AFTER}\r\n\
@@ -66,10 +67,10 @@ fn answer(refusal: Refusal, body: &str) -> String {
     )
 }
 
-/// Answers once a request begins, since clients take an earlier answer for an error, and reads on
-/// until the client closes. Closing before that would reset the connection, and the client might
-/// never see the answer.
-async fn converse(mut stream: TcpStream, answer: &str) -> std::io::Result<()> {
+/// Sends the response once a request begins, because clients take an earlier response for an error,
+/// and reads until the client closes. Closing earlier would reset the connection, and the client
+/// might never see the response.
+async fn answer_first_request(mut stream: TcpStream, answer: &str) -> std::io::Result<()> {
     let mut unread = [0; 4096];
     if stream.read(&mut unread).await? == 0 {
         return Ok(());

@@ -10,7 +10,7 @@ use super::*;
 use crate::Principal;
 
 /// Nothing here takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const IO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// More than the buffers between two programs hold.
 const LARGE: usize = 64 << 20;
@@ -49,7 +49,7 @@ async fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("a request");
     let mut answer = String::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await;
+    let read = tokio::time::timeout(IO_TIMEOUT, stream.read_to_string(&mut answer)).await;
     read.expect("an answer in time").expect("an answer");
     answer.lines().next().unwrap_or_default().to_owned()
 }
@@ -67,7 +67,7 @@ async fn whoever_does_not_read_makes_room_for_others() {
     let address = start(settings, router).await;
     let mut unread = TcpStream::connect(address).await.expect("a connection");
     unread.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("a request");
-    tokio::time::timeout(PATIENCE, gone).await.expect("it is let go").expect("it was there");
+    tokio::time::timeout(IO_TIMEOUT, gone).await.expect("it is let go").expect("it was there");
     // The only connection there may be is free again.
     let answer = ask(address, "GET /small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
     assert_eq!(answer, "HTTP/1.1 200 OK");

@@ -1,4 +1,4 @@
-//! A local socket for the user that runs the program, which no other user can open.
+//! A listener on a Unix socket that only the user who runs the program can open.
 
 use std::{
     convert::Infallible,
@@ -18,26 +18,26 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::{Owner, write_timeout::Unstalled};
+use crate::{Owner, write_timeout::WriteTimeout};
 
-/// Connections at a time; more wait.
+/// Maximum number of connections at a time; further ones wait.
 const MAX_CONNECTIONS: usize = 32;
 
-/// How long whoever comes may take to say what they want, or to read the answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take to send a request, or to read the response.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A socket that is open and not served yet. Its file goes away with it.
+/// A Unix socket that is open and not served yet. Its file is removed when it is dropped.
 #[derive(Debug)]
 pub struct LocalListener {
     socket: UnixListener,
     path: PathBuf,
-    /// Who may come in.
+    /// The user id of the peer that is accepted.
     owner: u32,
 }
 
 impl LocalListener {
-    /// Opens a socket at `path`, in place of one that was left there. The folder must be one
-    /// that nobody else can enter: for a moment the socket has the rights of any new file.
+    /// Opens a socket at `path` and replaces one that was left there. The folder must be
+    /// inaccessible to other users: for a moment the socket has the permissions of any new file.
     ///
     /// # Errors
     /// When the system refuses, or the folder is accessible to other users.
@@ -53,7 +53,7 @@ impl LocalListener {
         Ok(Self { socket, path: path.to_owned(), owner })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -80,7 +80,7 @@ impl LocalListener {
             let router = router.clone();
             tokio::spawn(async move {
                 let _slot = slot;
-                if let Err(error) = converse(stream, router).await {
+                if let Err(error) = serve_connection(stream, router).await {
                     tracing::debug!(%error, "control connection failed");
                 }
             });
@@ -94,7 +94,7 @@ impl Drop for LocalListener {
     }
 }
 
-async fn converse(stream: UnixStream, router: Router) -> hyper::Result<()> {
+async fn serve_connection(stream: UnixStream, router: Router) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = router.clone();
         async move {
@@ -105,8 +105,8 @@ async fn converse(stream: UnixStream, router: Router) -> hyper::Result<()> {
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(Unstalled::new(stream, PATIENCE)), service)
+        .header_read_timeout(IO_TIMEOUT)
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, IO_TIMEOUT)), service)
         .await
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Limits, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Selection, load};
 use pegboard_discovery::{DialectName, Session, Settings};
 use pegboard_engine::Hybrid;
 use pegboard_llm::hooks::ToolSearch;
@@ -18,7 +18,7 @@ const TOOLS: &[u8] = br#"
 
 /// Tool search over a few tools, in the dialect whose search loads what it finds.
 pub(crate) fn tool_search() -> Result<ToolSearch, Failure> {
-    let loaded = load::parse("tools.jsonl", TOOLS, &Limits::default())?;
+    let loaded = load::parse("tools.jsonl", TOOLS, &LoadLimits::default())?;
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let settings = Settings::default();
     let session =

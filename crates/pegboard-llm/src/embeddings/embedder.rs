@@ -13,7 +13,7 @@ use std::{
 use pegboard_core::{
     Selection, ToolVectors,
     breaker::{Breaker, BreakerSettings},
-    vectors::{Direction, VectorStanding},
+    vectors::{Direction, VectorSourceStatus},
 };
 use tokio::{
     sync::{Notify, Semaphore},
@@ -192,10 +192,10 @@ impl Embedder {
     }
 
     /// Returns the state and the counters.
-    pub fn standing(&self) -> VectorStanding {
+    pub fn standing(&self) -> VectorSourceStatus {
         let state = lock(&self.state);
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        VectorStanding {
+        VectorSourceStatus {
             endpoint: self.settings().redacted_url(),
             model: self.settings().model.clone(),
             embedded: state.table.len(),

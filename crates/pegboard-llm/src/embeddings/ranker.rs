@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pegboard_core::{
     Catalog, Query, QueryError, Ranker, Ranking, Selection, ToolVectors, VectorSource, Vectors,
-    vectors::{QueryTexts, Soon, VectorStanding},
+    vectors::{BoxFuture, QueryTexts, VectorSourceStatus},
 };
 use tokio::{runtime::Handle, sync::watch};
 
@@ -26,12 +26,12 @@ pub struct EmbeddingRanker {
 struct Source(Arc<Embedder>);
 
 impl VectorSource for Source {
-    fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors> {
+    fn ask(&self, queries: Vec<QueryTexts>) -> BoxFuture<Vectors> {
         let embedder = Arc::clone(&self.0);
         Box::pin(async move { embedder.embed_queries(queries).await })
     }
 
-    fn standing(&self) -> VectorStanding {
+    fn status(&self) -> VectorSourceStatus {
         self.0.standing()
     }
 }

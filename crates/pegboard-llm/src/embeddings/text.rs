@@ -83,13 +83,13 @@ fn push_words(text: &mut String, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use pegboard_core::{Catalog, Limits, load};
+    use pegboard_core::{Catalog, LoadLimits, load};
 
     use super::*;
 
     #[track_caller]
     fn check(tool: &str, expected: &str) {
-        let tools = load::parse("t.jsonl", tool.as_bytes(), &Limits::default()).expect("a tool").tools;
+        let tools = load::parse("t.jsonl", tool.as_bytes(), &LoadLimits::default()).expect("a tool").tools;
         let (catalog, _) = Catalog::from_tools(tools);
         assert_eq!(tool_text(catalog.iter().next().expect("a tool")), expected);
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut() {
         let tool = format!(r#"{{"name": "a", "description": "{}"}}"#, "é".repeat(3000));
-        let tools = load::parse("t.jsonl", tool.as_bytes(), &Limits::default()).expect("a tool").tools;
+        let tools = load::parse("t.jsonl", tool.as_bytes(), &LoadLimits::default()).expect("a tool").tools;
         let (catalog, _) = Catalog::from_tools(tools);
         assert_eq!(tool_text(catalog.iter().next().expect("a tool")).len(), 3 + DESCRIPTION);
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use pegboard_gateway::{
     Gateway,
-    record::{RecordError, Recorder, Writing},
+    record::{RecordError, RecordWriter, Recorder},
 };
 
 use super::ServeArgs;
@@ -16,7 +16,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// A record that is open, before there is a gateway.
 pub(super) struct Recording {
     recorder: Recorder,
-    writing: Writing,
+    writing: RecordWriter,
 }
 
 impl Recording {
@@ -34,7 +34,7 @@ impl Recording {
 }
 
 /// A record that is being written.
-pub(super) struct Recorded(Writing);
+pub(super) struct Recorded(RecordWriter);
 
 impl Recorded {
     /// Brings the last lines to the file.

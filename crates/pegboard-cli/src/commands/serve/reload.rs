@@ -9,7 +9,7 @@ use std::{
 use pegboard_discovery::Learner;
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
-use pegboard_http::Doorkeeper;
+use pegboard_http::GuardHandle;
 use pegboard_llm::embeddings::Embedder;
 use tokio::sync::mpsc;
 
@@ -43,7 +43,7 @@ pub(super) struct Followed {
     pub(super) waits_for_trust: bool,
     pub(super) gateway: Arc<Gateway>,
     /// Who is let in, if anybody can come.
-    pub(super) door: Option<Doorkeeper>,
+    pub(super) door: Option<GuardHandle>,
     pub(super) ranker: Option<RankerName>,
     /// What each literal hit adds, where the ranker knows that.
     pub(super) token_bonus: f64,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pegboard_core::Limits;
+use pegboard_core::LoadLimits;
 
 use crate::{
     cli::options::{Dialect, ModelArgs, ShownArgs},
@@ -27,7 +27,7 @@ pub(crate) struct SessionArgs {
     pub(crate) config: ConfigArgs,
 
     /// Maximum size of a catalog file
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().file_bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = LoadLimits::default().file_bytes)]
     pub(crate) max_catalog_bytes: usize,
 
     /// Ranker to use [default: the dialect's own]

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use pegboard_core::{Catalog, Limits, RawTool, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, RawTool, Selection, load};
 use pegboard_discovery::openapi::Api;
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -76,7 +76,7 @@ fn specs(catalog: &Catalog) -> Vec<(String, String)> {
 #[test]
 fn specs_of_the_demo_catalog() {
     let file = include_bytes!("../../../../pegboard-demo/catalog/tools.jsonl");
-    let loaded = load::parse("demo", file, &Limits::default()).expect("the demo catalog");
+    let loaded = load::parse("demo", file, &LoadLimits::default()).expect("the demo catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let specs = specs(&catalog);
     let Some(documents) = checked(&specs) else { return };

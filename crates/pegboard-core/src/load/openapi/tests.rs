@@ -7,7 +7,8 @@ use crate::load::{LoadError, parse};
 /// The tools of a description with these paths and components, and its warnings.
 fn load(paths: &Value, components: &Value) -> (Vec<RawTool>, Vec<String>) {
     let document = json!({"openapi": "3.1.0", "info": {"title": "T"}, "paths": paths, "components": components});
-    let loaded = parse("t.json", document.to_string().as_bytes(), &Limits::default()).expect("a usable description");
+    let loaded =
+        parse("t.json", document.to_string().as_bytes(), &LoadLimits::default()).expect("a usable description");
     (loaded.tools, loaded.warnings.iter().map(ToString::to_string).collect())
 }
 
@@ -38,7 +39,7 @@ fn check_names(operations: &[(&str, &str, Option<&str>)], expected: &[&str]) {
 
 #[track_caller]
 fn check_error(text: &str, message: &str, hint: &str) {
-    let error = parse("t.json", text.as_bytes(), &Limits::default()).expect_err("must fail");
+    let error = parse("t.json", text.as_bytes(), &LoadLimits::default()).expect_err("must fail");
     assert_eq!(error.to_string(), "t.json:1: cannot read the API description");
     assert!(error.hint().contains(hint), "{}", error.hint());
     let LoadError::OpenApi { source, .. } = error else { panic!("not of OpenAPI: {error}") };
@@ -185,7 +186,7 @@ fn paths_and_parameters_may_be_references() {
 #[test]
 fn tools_know_their_lines() {
     let text = "{\"openapi\": \"3.0.0\",\n\"paths\": {\n\"/a\": {\"get\": {}},\n\"/b\": {\n\"put\": {}}}}";
-    let loaded = parse("t.json", text.as_bytes(), &Limits::default()).expect("a usable description");
+    let loaded = parse("t.json", text.as_bytes(), &LoadLimits::default()).expect("a usable description");
     let lines: Vec<usize> = loaded.tools.iter().filter_map(|tool| Some(tool.location.as_ref()?.line)).collect();
     assert_eq!(lines, [3, 5]);
 }
@@ -203,14 +204,14 @@ fn other_formats_are_told_apart() {
     let yaml = "the file is YAML, and only JSON is supported";
     check_error("# An API\nopenapi: 3.0.1\ninfo:\n  title: x\n", yaml, "yq");
     check_error("info: {}\n\"swagger\": '2.0'\n", yaml, "yq");
-    let tool = parse("t", br#"{"name": "a", "openapi": "3.0"}"#, &Limits::default()).expect("a tool");
+    let tool = parse("t", br#"{"name": "a", "openapi": "3.0"}"#, &LoadLimits::default()).expect("a tool");
     assert_eq!(tool.tools[0].name, "a");
 }
 
 /// Converts a hostile document; the test ends, and the tools are within bounds.
 #[track_caller]
 fn check_bounded(text: &str) -> (Vec<RawTool>, Vec<String>) {
-    let loaded = parse("t.json", text.as_bytes(), &Limits::default()).expect("a usable description");
+    let loaded = parse("t.json", text.as_bytes(), &LoadLimits::default()).expect("a usable description");
     for tool in &loaded.tools {
         let bytes = tool.input_schema.as_ref().map_or(0, |schema| schema.get().len());
         assert!(bytes <= MAX_SCHEMA_BYTES && tool.description.len() <= MAX_DESCRIPTION_BYTES);
@@ -379,9 +380,9 @@ proptest! {
             "paths": {"/a": item, "/b": {"get": operation, "post": post}},
             "components": {"schemas": {"A": a, "B": b}, "securitySchemes": {"A": a}},
         });
-        let limits = Limits { name_bytes: 20, text_bytes: 60, schema_bytes: 300, ..Limits::default() };
+        let limits = LoadLimits { name_bytes: 20, text_bytes: 60, schema_bytes: 300, ..LoadLimits::default() };
         let text = document.to_string();
-        for limits in [Limits::default(), limits] {
+        for limits in [LoadLimits::default(), limits] {
             let loaded = parse("f", text.as_bytes(), &limits).expect("there is an operation");
             for tool in &loaded.tools {
                 prop_assert!(tool.name.len() <= limits.name_bytes.min(64) && !tool.name.is_empty());
@@ -419,7 +420,7 @@ fn a_small_document_cannot_ask_for_much() {
         "components": {"parameters": {key: value}},
     });
     let loaded =
-        crate::load::parse("x.json", text.to_string().as_bytes(), &crate::Limits::default()).expect("a catalog");
+        crate::load::parse("x.json", text.to_string().as_bytes(), &crate::LoadLimits::default()).expect("a catalog");
     assert_eq!(loaded.tools.len(), 1);
     let unresolved = loaded.warnings.iter().filter(|warning| warning.message.contains("cannot be resolved")).count();
     assert!(unresolved >= 398, "{unresolved}: only the escaped spelling is a pointer");

@@ -1,4 +1,4 @@
-use pegboard_core::{Catalog, Limits, Selection, load};
+use pegboard_core::{Catalog, LoadLimits, Selection, load};
 use pegboard_engine::Keyword;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn answer(tools: &Value, settings: Settings, query: &str) -> String {
 
 /// The answer in this detail.
 fn answer_in(tools: &Value, settings: Settings, query: &str, detail: &str) -> String {
-    let loaded = load::parse("t", tools.to_string().as_bytes(), &Limits::default()).expect("tools");
+    let loaded = load::parse("t", tools.to_string().as_bytes(), &LoadLimits::default()).expect("tools");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let ranker = Arc::new(Keyword::default());
     let session = Session::new(DialectName::Bridge, settings, catalog, Selection::everything(), ranker);

@@ -1,7 +1,7 @@
 //! Components that would be defined by themselves.
 //!
-//! A list whose items are lists is fine; a schema that is all of itself says nothing, and
-//! readers follow it until they fall over.
+//! A list whose items are lists is fine; a schema that refers directly to itself is meaningless,
+//! and parsers follow it until they crash.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::references::PREFIX;
 
-/// Cuts the references by which one of `names` leads back to itself without an object or an
-/// array between; they then allow anything.
+/// Cuts the references by which one of `names` leads back to itself without an object or an array
+/// in between; they then allow anything.
 pub(super) fn cut(names: &[String], components: &mut Map<String, Value>) {
     let targets = |name: &str| {
         let mut found = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn cut(names: &[String], components: &mut Map<String, Value>) {
     }
 }
 
-/// The edges that close a circle when all are walked in order. No recursion: chains are long.
+/// Returns the edges that close a cycle in a walk in order. Not recursive, because chains are long.
 fn backward(names: &[String], edges: &HashMap<&str, Vec<String>>) -> Vec<(String, String)> {
     let mut backward = Vec::new();
     let mut seen: HashSet<&str> = HashSet::new();
@@ -56,7 +56,7 @@ fn edges_of<'a>(name: &str, edges: &'a HashMap<&str, Vec<String>>) -> std::slice
     edges.get(name).map(|targets| targets.iter()).unwrap_or_default()
 }
 
-/// Calls `found` with the components that a schema is made of, not those that it contains.
+/// Calls `found` with the components that a schema consists of, not those that it contains.
 fn in_place(schema: &Value, found: &mut dyn FnMut(&str)) {
     if let Some(target) = target_of(schema) {
         found(target);

@@ -1,11 +1,11 @@
-//! Keywords that need no look at other schemas.
+//! Keywords that are converted without other schemas.
 
 use pegboard_core::{naming::fold, text::excerpt};
 use serde_json::{Map, Value, json};
 
 use super::{MAX_DESCRIPTION, MAX_PATTERN};
 
-/// What can be told, in the order in which it is read best.
+/// The supported keywords, in the order in which they are written.
 const ORDER: [&str; 32] = [
     "$ref",
     "type",
@@ -63,7 +63,7 @@ impl Types {
         Self { is_null_only: names.is_empty() && given == ["null"], is_nullable: has_null, names }
     }
 
-    /// Takes over the only choice that there is beside null.
+    /// Merges the only alternative besides null.
     pub(super) fn merge(&self, choice: Map<String, Value>, out: &mut Map<String, Value>, all: &mut Vec<Value>) {
         let is_text = |key: &str| matches!(key, "title" | "description");
         let clashes = |key: &String| out.contains_key(key) && !is_text(key);
@@ -154,8 +154,8 @@ pub(super) fn bounds(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     bound(map, out, "maximum", "exclusiveMaximum", |exclusive, inclusive| exclusive <= inclusive);
 }
 
-/// One end of a range. The exclusive one is a number of its own since draft 6, and a flag
-/// before and here.
+/// Converts one end of a range. An exclusive bound is a number since draft 6, and a flag before and
+/// in OpenAPI 3.0.
 fn bound(
     map: &Map<String, Value>,
     out: &mut Map<String, Value>,
@@ -184,7 +184,8 @@ fn bound(
     }
 }
 
-/// What they say must fit what is said beside them; that null is the default says nothing.
+/// Converts `default` and `example`, if they match the other keywords; a default of null is
+/// dropped.
 pub(super) fn default_and_example(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     if let Some(default) = map.get("default").filter(|default| !default.is_null() && fits(default, out)) {
         out.insert("default".to_owned(), default.clone());
@@ -195,7 +196,7 @@ pub(super) fn default_and_example(map: &Map<String, Value>, out: &mut Map<String
     }
 }
 
-/// Whether a value is of the type and among the values that a converted schema names.
+/// Returns whether a value has the type and is among the values of a converted schema.
 fn fits(value: &Value, schema: &Map<String, Value>) -> bool {
     let is_of_type = match schema.get("type").and_then(Value::as_str) {
         Some("string") => value.is_string(),
@@ -218,7 +219,7 @@ pub(super) fn drop_title_like(name: &str, property: &mut Value) {
     }
 }
 
-/// The keywords in their usual order.
+/// Returns the keywords in their usual order.
 pub(super) fn ordered(mut out: Map<String, Value>) -> Map<String, Value> {
     let mut sorted = Map::new();
     for key in ORDER.iter().chain(&["not"]) {

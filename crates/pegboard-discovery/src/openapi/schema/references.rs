@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 
 use crate::openapi::{identifier, path::decoded};
 
-/// Components that one schema may bring along.
+/// Maximum number of components of one schema.
 const MAX_COMPONENTS: usize = 200;
 
-/// References that only lead to the next one.
+/// Maximum length of a chain of references.
 const MAX_HOPS: usize = 16;
 
-/// Characters of a component's name, before what makes it unique.
+/// Maximum number of characters of a component's name, before its unique suffix.
 const MAX_NAME: usize = 64;
 
-/// What a reference to a component begins with.
+/// The prefix of a reference to a component.
 pub(super) const PREFIX: &str = "#/components/schemas/";
 
 pub(super) struct References<'a> {
@@ -32,7 +32,8 @@ impl<'a> References<'a> {
         Self { root, owner, names: HashMap::new(), pending: VecDeque::new(), components }
     }
 
-    /// The component for a `$ref`; `None` for one that leads nowhere or out of the document.
+    /// Returns the component for a `$ref`; `None` for one that leads nowhere or out of the
+    /// document.
     pub(super) fn component(&mut self, target: &str) -> Option<Value> {
         let (pointer, schema) = self.follow(target)?;
         if !self.names.contains_key(&pointer) {
@@ -49,7 +50,7 @@ impl<'a> References<'a> {
         Some(json!({"$ref": format!("{PREFIX}{name}")}))
     }
 
-    /// A component that is still to be converted, and its name.
+    /// Returns the next component to convert, and its name.
     pub(super) fn next(&mut self) -> Option<(&'a Value, String)> {
         self.pending.pop_front()
     }
@@ -58,14 +59,14 @@ impl<'a> References<'a> {
         self.components.insert(name, schema);
     }
 
-    /// The names of all components that were added.
+    /// Returns the names of all added components.
     pub(super) fn into_names(self) -> Vec<String> {
         let mut names: Vec<String> = self.names.into_values().collect();
         names.sort_unstable();
         names
     }
 
-    /// The first schema on the way that is more than another reference.
+    /// Returns the first schema in a chain of references that is not itself a reference.
     fn follow(&self, target: &str) -> Option<(String, &'a Value)> {
         let mut target = target;
         for _ in 0..MAX_HOPS {

@@ -2,14 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits = Limits { depth: 24, nodes: 5000 };
+const SCHEMA_LIMITS: SchemaLimits = SchemaLimits { depth: 24, nodes: 5000 };
 
 /// Converts, and compares with the schema and the components that are expected.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "the tables below read better without marks")]
 fn check(schema: Value, expected: Value, expected_components: Value) {
     let mut components = Map::new();
-    let converted = convert(&schema, "t", LIMITS, &mut components);
+    let converted = convert(&schema, "t", SCHEMA_LIMITS, &mut components);
     assert_eq!(converted.to_string(), expected.to_string(), "{schema}");
     assert_eq!(Value::Object(components).to_string(), expected_components.to_string(), "{schema}");
 }
@@ -197,7 +197,7 @@ fn hostile_schemas_are_bounded() {
         json!({"description": "x".repeat(1 << 20)}),
     ] {
         let mut components = Map::new();
-        let converted = convert(&schema, "t", LIMITS, &mut components);
+        let converted = convert(&schema, "t", SCHEMA_LIMITS, &mut components);
         let size = converted.to_string().len() + Value::Object(components).to_string().len();
         assert!(size < 300_000, "{size}");
     }
@@ -288,7 +288,7 @@ proptest! {
     fn any_json_becomes_a_sound_schema(schema in any_schema()) {
         let run = || {
             let mut components = Map::new();
-            let converted = convert(&schema, "t", LIMITS, &mut components);
+            let converted = convert(&schema, "t", SCHEMA_LIMITS, &mut components);
             (converted, components)
         };
         let (converted, components) = run();

@@ -1,4 +1,4 @@
-//! What a client wants with an HTTP request.
+//! HTTP requests, parsed into operations.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use tracing::Span;
 
 use super::{
     VERSION,
-    responses::{not_allowed, refuse, status},
+    responses::{error_response, not_allowed, status},
 };
 use crate::{
     caller::Caller,
     doors::incoming::{Incoming, LARGE, off_thread},
     shares::{Claim, Party},
-    trace::{Opening, Requests},
+    trace::{RequestMeta, Requests},
 };
 
 /// How long a client may take to send a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One request as it arrived.
+/// The headers and the caller of an HTTP request.
 pub(super) struct Arrival {
     pub(super) headers: HeaderMap,
     pub(super) caller: Caller,
@@ -40,31 +40,31 @@ impl Arrival {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Whose shares the request counts against.
+    /// Returns the party whose shares the request counts against.
     pub(super) fn party(&self) -> Party {
         Party::of(self.caller, self.address)
     }
 
-    /// Whether the client says that it reads streams of events. `*/*` does not say so: it is
-    /// what programs send that know nothing of them.
+    /// Returns whether the client accepts event streams. `*/*` does not count: programs that do not
+    /// know them send it too.
     pub(super) fn reads_events(&self) -> bool {
         self.header("accept").is_some_and(|accept| accept.contains("text/event-stream"))
     }
 
-    /// Whether the header names a version other than the legacy ones.
-    fn names_unknown_version(&self) -> bool {
+    /// Returns whether the header names a version other than the legacy ones.
+    fn has_unknown_version(&self) -> bool {
         self.header(VERSION).is_some_and(|version| !LEGACY_VERSIONS.contains(&version))
     }
 }
 
-/// One message of a client.
-pub(super) enum Posted {
+/// A message of a client.
+pub(super) enum PostedMessage {
     Request(Incoming),
     Notification { method: String, params: Option<Raw> },
     Response { id: Option<Id>, outcome: Result<Raw, RpcError> },
 }
 
-impl Posted {
+impl PostedMessage {
     fn of(message: Message, arrival: &Arrival) -> Self {
         match message {
             Message::Request { id, method, params } => {
@@ -75,13 +75,13 @@ impl Posted {
         }
     }
 
-    /// Whose rules it follows: what it says in `_meta`, else what the header says.
+    /// Returns the era of the message: from `_meta`, else from the header.
     fn era(&self, arrival: &Arrival) -> Era {
         let is_modern = match self {
-            Self::Request(incoming) => incoming.era() == Era::Modern || arrival.names_unknown_version(),
+            Self::Request(incoming) => incoming.era() == Era::Modern || arrival.has_unknown_version(),
             Self::Notification { params, .. } => {
                 let params = pegboard_mcp::json::Fields::of_optional(params.as_deref());
-                Opening::of(&params, None).is_modern() || arrival.names_unknown_version()
+                RequestMeta::of(&params, None).is_modern() || arrival.has_unknown_version()
             }
             Self::Response { .. } => false,
         };
@@ -89,34 +89,34 @@ impl Posted {
     }
 }
 
-/// What a client wants with an HTTP request.
-pub(super) enum Sent {
-    Message(Posted, Era),
-    Batch(Vec<Posted>),
+/// The operation that an HTTP request asks for.
+pub(super) enum HttpOperation {
+    Message(PostedMessage, Era),
+    Batch(Vec<PostedMessage>),
     OpenStream,
     EndSession,
-    /// Nothing that can be done.
+    /// An invalid request, with its response.
     Refused(Response<Body>),
 }
 
-impl Sent {
+impl HttpOperation {
     pub(super) fn span(&self, requests: &Requests, arrival: &Arrival) -> Span {
         match self {
-            Self::Message(Posted::Request(incoming), era) => {
+            Self::Message(PostedMessage::Request(incoming), era) => {
                 requests.span(Some(((Some(&incoming.id), Some(&incoming.method)), *era)), &incoming.opening)
             }
-            Self::Message(Posted::Notification { method, .. }, era) => {
+            Self::Message(PostedMessage::Notification { method, .. }, era) => {
                 requests.span(Some(((None, Some(method)), *era)), &without_params(arrival))
             }
-            Self::Message(Posted::Response { .. }, era) => {
+            Self::Message(PostedMessage::Response { .. }, era) => {
                 requests.span(Some(((None, None), *era)), &without_params(arrival))
             }
             Self::Batch(_) => requests.span(None, &without_params(arrival)),
-            Self::OpenStream | Self::EndSession | Self::Refused(_) => requests.span(None, &Opening::default()),
+            Self::OpenStream | Self::EndSession | Self::Refused(_) => requests.span(None, &RequestMeta::default()),
         }
     }
 
-    /// Reads a request to its end, of at most `max_body_bytes`; `room` keeps what its body needs.
+    /// Reads the body of a request, of at most `max_body_bytes`; `room` holds the memory for it.
     pub(super) async fn read(
         arrival: Arrival,
         method: &Method,
@@ -138,7 +138,7 @@ impl Sent {
                 Ok(Err(_)) => {
                     let message = format!("the body is over the limit of {max_body_bytes} bytes (`maxBodyBytes`)");
                     let error = RpcError::new(RpcError::INVALID_REQUEST, message);
-                    Self::Refused(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &error))
+                    Self::Refused(error_response(StatusCode::PAYLOAD_TOO_LARGE, None, &error))
                 }
             },
             "GET" => Self::OpenStream,
@@ -153,25 +153,26 @@ impl Sent {
         if text.trim_start().starts_with('[')
             && let Ok(messages) = Message::parse_all(text)
         {
-            let messages: Vec<Posted> = messages.into_iter().map(|message| Posted::of(message, arrival)).collect();
+            let messages: Vec<PostedMessage> =
+                messages.into_iter().map(|message| PostedMessage::of(message, arrival)).collect();
             if messages.iter().all(|message| message.era(arrival) == Era::Legacy) {
                 return Self::Batch(messages);
             }
         }
         let error = match std::str::from_utf8(body).map(Message::parse) {
             Ok(Ok(message)) => {
-                let posted = Posted::of(message, arrival);
+                let posted = PostedMessage::of(message, arrival);
                 let era = posted.era(arrival);
                 return Self::Message(posted, era);
             }
             Ok(Err(error @ MessageError::NotRpc(_))) => RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
             _ => RpcError::new(RpcError::PARSE, "the body is not JSON"),
         };
-        Self::Refused(refuse(StatusCode::BAD_REQUEST, None, &error))
+        Self::Refused(error_response(StatusCode::BAD_REQUEST, None, &error))
     }
 }
 
-/// What the headers alone say of the trace.
-fn without_params(arrival: &Arrival) -> Opening {
-    Opening::of(&pegboard_mcp::json::Fields::new(), Some(&arrival.headers))
+/// Returns the trace context in the headers.
+fn without_params(arrival: &Arrival) -> RequestMeta {
+    RequestMeta::of(&pegboard_mcp::json::Fields::new(), Some(&arrival.headers))
 }

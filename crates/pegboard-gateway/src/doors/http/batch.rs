@@ -1,4 +1,4 @@
-//! Several messages at once, as 2025-03-26 has it.
+//! Batches of messages, as in version 2025-03-26.
 
 use std::sync::Arc;
 
@@ -15,45 +15,45 @@ use tracing::Instrument as _;
 
 use super::{
     OUTLET,
-    arrival::{Arrival, Posted},
-    body::Answer,
+    arrival::{Arrival, PostedMessage},
+    body::HttpAnswer,
     legacy,
-    responses::{Document, json_response, refuse, status},
+    responses::{Document, error_response, json_response, status},
 };
 use crate::{
-    doors::{Entrance, reply_format},
+    doors::{DoorContext, reply_format},
     pipeline::Pipeline,
     request::{Failure, Reply, SessionRef},
     shares::{Claim, Party},
 };
 
-/// Messages in one batch.
+/// Maximum number of messages in one batch.
 const MOST: usize = 100;
 
-/// Answers all requests of a batch, in its order, in one document. What is said about a
-/// request meanwhile has no place in it.
-pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<Posted>) -> Response<Body> {
+/// Answers all requests of a batch, in its order, in one document. Notifications about a request
+/// are dropped, because the document has no place for them.
+pub(super) async fn post(entrance: &DoorContext, arrival: &Arrival, messages: Vec<PostedMessage>) -> Response<Body> {
     if messages.is_empty() || messages.len() > MOST {
         let error = RpcError::new(RpcError::INVALID_REQUEST, format!("a batch has 1 to {MOST} messages"));
-        return refuse(StatusCode::BAD_REQUEST, None, &error);
+        return error_response(StatusCode::BAD_REQUEST, None, &error);
     }
     let session = match legacy::session(entrance, arrival).await {
         Ok(session) => session,
-        Err(failure) => return Answer::refused(legacy::identity(&messages[0]), failure).into_response(),
+        Err(failure) => return HttpAnswer::rejected(legacy::id_of(&messages[0]), failure).into_response(),
     };
     let mut answers = Answers::default();
     for message in messages {
         // Others take their turns between two messages.
         tokio::task::yield_now().await;
         match message {
-            Posted::Request(incoming) if incoming.method == "initialize" => {
+            PostedMessage::Request(incoming) if incoming.method == "initialize" => {
                 let error = RpcError::new(RpcError::INVALID_REQUEST, "`initialize` cannot be part of a batch");
                 answers.lines.push(Message::response(Some(&incoming.id), Err(&error)));
             }
-            Posted::Request(incoming) => {
+            PostedMessage::Request(incoming) => {
                 let sent = ((Some(&incoming.id), Some(incoming.method.as_str())), Era::Legacy);
                 let span = entrance.requests.span(Some(sent), &incoming.opening);
-                // Nobody hears it: a question is told so at once, or goes to the stream.
+                // There is no outlet for this request: questions fail at once, or go to the stream.
                 let (outlet, _) = queue::channel(OUTLET);
                 let id = incoming.id.clone();
                 let mut request = legacy::read(arrival, incoming, outlet);
@@ -65,7 +65,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
                     return status(StatusCode::UNAUTHORIZED);
                 }
                 let room = outcome.as_mut().ok().and_then(Reply::take_room);
-                let line = reply_format::line(Era::Legacy, &id, outcome);
+                let line = reply_format::reply_line(Era::Legacy, &id, outcome);
                 if let Some(room) = room {
                     // A server's result is counted from its arrival on.
                     answers.room.push(room);
@@ -76,7 +76,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
             }
             other => {
                 if let Some(session) = &session {
-                    legacy::hear(session, other);
+                    legacy::handle_client_message(session, other);
                 }
             }
         }
@@ -98,7 +98,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Adds the answer to the request `id`, or says that there is no room for it.
+    /// Adds the answer to the request `id`, or an error if there is no room for it.
     fn add(&mut self, pipeline: &Pipeline, party: Party, id: &Id, line: String) {
         match pipeline.open_answer(party, self.uncounted + line.len()) {
             Ok(None) => self.uncounted += line.len(),

@@ -1,4 +1,4 @@
-//! Answers that are one document, or a stream when there is more to say.
+//! Response bodies: a single document, or an event stream if there are messages before the answer.
 
 use std::{
     convert::Infallible,
@@ -28,21 +28,21 @@ use super::{
     responses::{Document, json_response},
 };
 use crate::{
-    doors::reply_format::{self, refusal_line},
+    doors::reply_format::{self, error_line},
     pipeline::Pipeline,
     request::{Failure, Outcome, Reply},
     shares::{Claim, Party},
     trace,
 };
 
-/// How often a silent stream shows that it lives.
+/// The interval of keep-alive comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A finished request.
+/// The answer to a finished request.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     status: StatusCode,
-    /// Nothing where there is no client to answer.
+    /// Empty if there is no client to answer.
     line: Option<Document>,
     /// The session that has begun.
     session: Option<String>,
@@ -50,8 +50,8 @@ pub(super) struct Answer {
     is_busy: bool,
 }
 
-impl Answer {
-    /// The answer to a request in the form of its era.
+impl HttpAnswer {
+    /// Creates the answer to a request in the format of its era.
     pub(super) fn new(era: Era, id: &Id, mut outcome: Outcome) -> Self {
         let room = outcome.as_mut().ok().and_then(Reply::take_room);
         let session = match &outcome {
@@ -59,35 +59,35 @@ impl Answer {
             _ => None,
         };
         let (status, line) = match outcome {
-            Ok(reply) => (StatusCode::OK, reply_format::line(era, id, Ok(reply))),
+            Ok(reply) => (StatusCode::OK, reply_format::reply_line(era, id, Ok(reply))),
             Err(failure @ (Failure::Rpc(_) | Failure::Resource { .. })) => {
-                let error = reply_format::refusal(era, failure);
+                let error = reply_format::to_rpc_error(era, failure);
                 let status = if era == Era::Modern { status_of(&error) } else { StatusCode::OK };
-                (status, refusal_line(Some(id), &error))
+                (status, error_line(Some(id), &error))
             }
-            Err(failure) => return Self::refused(Some(id), failure),
+            Err(failure) => return Self::rejected(Some(id), failure),
         };
-        trace::sized(line.len());
+        trace::record_size(line.len());
         let line = Document { text: line, room: room.into_iter().collect() };
         Self { status, line: Some(line), session, is_busy: false }
     }
 
-    /// The same, counted against its caller's share of memory until it is sent. If there is no
-    /// room, that is the answer.
+    /// Counts the answer against its caller's share of memory until it is sent. If there is no
+    /// room, the answer becomes an error.
     pub(super) fn counted(mut self, pipeline: &Pipeline, party: Party, id: &Id) -> Self {
         // A server's result is counted from its arrival on.
         let Some(line) = self.line.as_mut().filter(|line| line.room.is_empty()) else { return self };
         match pipeline.open_answer(party, line.text.len()) {
             Ok(room) => line.room.extend(room),
             Err(error) => {
-                *line = refusal_line(Some(id), &RpcError::new(RpcError::INTERNAL, error.to_string())).into();
+                *line = error_line(Some(id), &RpcError::new(RpcError::INTERNAL, error.to_string())).into();
             }
         }
         self
     }
 
-    /// The refusal of something that need not be a request.
-    pub(super) fn refused(id: Option<&Id>, failure: Failure) -> Self {
+    /// Creates the error answer to a message that need not be a request.
+    pub(super) fn rejected(id: Option<&Id>, failure: Failure) -> Self {
         let status = match &failure {
             Failure::Unauthenticated => return Self::bare(StatusCode::UNAUTHORIZED),
             // By the client, who no longer listens.
@@ -96,7 +96,7 @@ impl Answer {
             Failure::TooManyStreams | Failure::TooManyBytes => StatusCode::SERVICE_UNAVAILABLE,
             Failure::Rpc(error) | Failure::Resource { error, .. } => status_of(error),
         };
-        let line = refusal_line(id, &reply_format::refusal(Era::Legacy, failure));
+        let line = error_line(id, &reply_format::to_rpc_error(Era::Legacy, failure));
         Self { status, line: Some(line.into()), session: None, is_busy: status == StatusCode::SERVICE_UNAVAILABLE }
     }
 
@@ -117,7 +117,7 @@ impl Answer {
     }
 }
 
-/// The HTTP status that goes with a refusal.
+/// Returns the HTTP status for an error.
 fn status_of(error: &RpcError) -> StatusCode {
     match error.code {
         RpcError::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -131,7 +131,7 @@ fn status_of(error: &RpcError) -> StatusCode {
     }
 }
 
-/// Ends a task when its request is given up.
+/// Aborts a task when it is dropped.
 #[derive(Debug)]
 pub(super) struct AbortOnDrop(tokio::task::AbortHandle);
 
@@ -142,11 +142,10 @@ impl Drop for AbortOnDrop {
 }
 
 /// The work on a request.
-pub(super) type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = HttpAnswer> + Send>>;
 
-/// Puts work on the heap before it is passed on: it has thousands of bytes, which each move would
-/// copy.
-pub(super) fn boxed(work: impl Future<Output = Answer> + Send + 'static) -> Work {
+/// Boxes the work before it is passed on: it has thousands of bytes, which each move would copy.
+pub(super) fn boxed(work: impl Future<Output = HttpAnswer> + Send + 'static) -> Work {
     Box::pin(work.in_current_span())
 }
 
@@ -181,23 +180,23 @@ pub(super) async fn respond(
 
 async fn respond_later(
     messages: Option<queue::Receiver<String>>,
-    mut task: JoinHandle<Answer>,
+    mut task: JoinHandle<HttpAnswer>,
     guard: Option<AbortOnDrop>,
 ) -> Response<Body> {
     let gone = || super::status(StatusCode::NO_CONTENT);
     let Some(mut messages) = messages else {
         let answer = task.await;
         drop(guard);
-        return answer.map_or_else(|_| gone(), Answer::into_response);
+        return answer.map_or_else(|_| gone(), HttpAnswer::into_response);
     };
     tokio::select! {
         biased;
         Some(first) = messages.recv() => event_response(EventBody::answering(first, messages, task, guard)),
-        answer = &mut task => answer.map_or_else(|_| gone(), Answer::into_response),
+        answer = &mut task => answer.map_or_else(|_| gone(), HttpAnswer::into_response),
     }
 }
 
-/// A stream of messages, ended by an answer where there is one.
+/// A stream of messages, ended by an answer if there is one.
 #[derive(Debug)]
 pub(super) struct EventBody {
     first: Option<String>,
@@ -206,7 +205,7 @@ pub(super) struct EventBody {
     /// The answer, once it is there; a cancelled request has none.
     last: Option<Document>,
     messages: queue::Receiver<String>,
-    task: Option<JoinHandle<Answer>>,
+    task: Option<JoinHandle<HttpAnswer>>,
     is_open: bool,
     alive: Interval,
     _guard: Option<AbortOnDrop>,
@@ -215,20 +214,20 @@ pub(super) struct EventBody {
 }
 
 impl EventBody {
-    /// A stream that goes on until its sender is gone.
+    /// Creates a stream that ends when its sender is dropped.
     pub(super) fn open(messages: queue::Receiver<String>, slot: Claim) -> Self {
         Self { _slot: Some(slot), ..Self::new(None, messages, None, None) }
     }
 
-    /// A stream whose answer is there.
-    fn answered(first: String, messages: queue::Receiver<String>, answer: Answer) -> Self {
+    /// Creates a stream whose answer is available.
+    fn answered(first: String, messages: queue::Receiver<String>, answer: HttpAnswer) -> Self {
         Self { is_answered: true, last: answer.line, ..Self::new(Some(first), messages, None, None) }
     }
 
     fn answering(
         first: String,
         messages: queue::Receiver<String>,
-        task: JoinHandle<Answer>,
+        task: JoinHandle<HttpAnswer>,
         guard: Option<AbortOnDrop>,
     ) -> Self {
         Self::new(Some(first), messages, Some(task), guard)
@@ -237,7 +236,7 @@ impl EventBody {
     fn new(
         first: Option<String>,
         messages: queue::Receiver<String>,
-        task: Option<JoinHandle<Answer>>,
+        task: Option<JoinHandle<HttpAnswer>>,
         guard: Option<AbortOnDrop>,
     ) -> Self {
         let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
@@ -246,7 +245,7 @@ impl EventBody {
     }
 }
 
-/// The response that such a stream is the body of.
+/// Returns the response with this stream as its body.
 pub(super) fn event_response(body: EventBody) -> Response<Body> {
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();

@@ -13,14 +13,14 @@ use pegboard_mcp::{
 use pegboard_upstream::queue;
 
 use super::{
-    Kept, OUTLET, SESSION,
-    arrival::{Arrival, Posted},
-    body::{self, Answer, EventBody, event_response},
+    OUTLET, RequestClaims, SESSION,
+    arrival::{Arrival, PostedMessage},
+    body::{self, EventBody, HttpAnswer, event_response},
     responses::{not_allowed, status},
 };
 use crate::{
     doors::{
-        Entrance,
+        DoorContext,
         incoming::{Incoming, off_thread},
     },
     exchange::Outlet,
@@ -29,10 +29,15 @@ use crate::{
     trace,
 };
 
-pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, kept: Kept) -> Response<Body> {
+pub(super) async fn post(
+    entrance: &DoorContext,
+    arrival: Arrival,
+    posted: PostedMessage,
+    kept: RequestClaims,
+) -> Response<Body> {
     let incoming = match posted {
-        Posted::Request(incoming) => incoming,
-        other => return tell(entrance, &arrival, other).await,
+        PostedMessage::Request(incoming) => incoming,
+        other => return accept_message(entrance, &arrival, other).await,
     };
     let (outlet, messages) = queue::channel(OUTLET);
     let (id, party) = (incoming.id.clone(), arrival.party());
@@ -41,7 +46,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, 
     let pipeline = Arc::clone(&entrance.pipeline);
     let work = body::boxed(async move {
         let _kept = kept;
-        let answer = Answer::new(Era::Legacy, &id, pipeline.answer(request).await);
+        let answer = HttpAnswer::new(Era::Legacy, &id, pipeline.answer(request).await);
         answer.counted(&pipeline, party, &id)
     });
     // The request continues when its client disconnects.
@@ -57,43 +62,43 @@ pub(super) fn read(arrival: &Arrival, incoming: Incoming, outlet: Outlet) -> Res
     Ok(Request { id, caller: arrival.caller, session, operation, client })
 }
 
-/// The session that a request names, if it names one.
-pub(super) async fn session(entrance: &Entrance, arrival: &Arrival) -> Result<Option<Arc<ClientSession>>, Failure> {
+/// Returns the session that a request names, if it names one.
+pub(super) async fn session(entrance: &DoorContext, arrival: &Arrival) -> Result<Option<Arc<ClientSession>>, Failure> {
     let Some(id) = arrival.header(SESSION) else { return Ok(None) };
     let viewer = entrance.setups.viewer(arrival.caller).ok_or(Failure::Unauthenticated)?;
     let found = entrance.sessions.find(id, &viewer, arrival.party()).await.ok_or(Failure::NoSession)?;
-    trace::belongs_to(&found);
+    trace::record_session(&found);
     Ok(Some(found))
 }
 
-/// Takes in what a client says of its own accord.
-async fn tell(entrance: &Entrance, arrival: &Arrival, posted: Posted) -> Response<Body> {
+/// Accepts a notification or a response of a client.
+async fn accept_message(entrance: &DoorContext, arrival: &Arrival, posted: PostedMessage) -> Response<Body> {
     match session(entrance, arrival).await {
-        Ok(Some(session)) => hear(&session, posted),
+        Ok(Some(session)) => handle_client_message(&session, posted),
         Ok(None) => {}
-        Err(failure) => return Answer::refused(None, failure).into_response(),
+        Err(failure) => return HttpAnswer::rejected(None, failure).into_response(),
     }
     status(StatusCode::ACCEPTED)
 }
 
-/// Takes in what the client of a session says of its own accord.
-pub(super) fn hear(session: &ClientSession, posted: Posted) {
+/// Handles a notification or a response of the client of a session.
+pub(super) fn handle_client_message(session: &ClientSession, posted: PostedMessage) {
     match posted {
-        Posted::Notification { method, params } => session.notified(&method, params.as_deref()),
-        Posted::Response { id: Some(id), outcome } => _ = session.answer(&id, outcome),
-        Posted::Response { id: None, .. } | Posted::Request(_) => {}
+        PostedMessage::Notification { method, params } => session.handle_notification(&method, params.as_deref()),
+        PostedMessage::Response { id: Some(id), outcome } => _ = session.answer(&id, outcome),
+        PostedMessage::Response { id: None, .. } | PostedMessage::Request(_) => {}
     }
 }
 
-/// The identity of what was posted, if it has one.
-pub(super) fn identity(posted: &Posted) -> Option<&Id> {
+/// Returns the id of a message, if it has one.
+pub(super) fn id_of(posted: &PostedMessage) -> Option<&Id> {
     match posted {
-        Posted::Request(incoming) => Some(&incoming.id),
+        PostedMessage::Request(incoming) => Some(&incoming.id),
         _ => None,
     }
 }
 
-pub(super) async fn open_stream(entrance: &Entrance, arrival: &Arrival) -> Response<Body> {
+pub(super) async fn open_stream(entrance: &DoorContext, arrival: &Arrival) -> Response<Body> {
     if arrival.header(SESSION).is_none() {
         return not_allowed();
     }
@@ -107,11 +112,11 @@ pub(super) async fn open_stream(entrance: &Entrance, arrival: &Arrival) -> Respo
     let most = entrance.setups.current().streams_per_caller;
     match entrance.pipeline.limits.open_stream(arrival.party(), most) {
         Some(slot) => event_response(EventBody::open(session.open_stream(), slot)),
-        None => Answer::refused(None, Failure::TooManyStreams).into_response(),
+        None => HttpAnswer::rejected(None, Failure::TooManyStreams).into_response(),
     }
 }
 
-pub(super) async fn end_session(entrance: &Entrance, arrival: &Arrival) -> Response<Body> {
+pub(super) async fn end_session(entrance: &DoorContext, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     match session(entrance, arrival).await {
         Ok(Some(_)) => entrance.sessions.end_named(id).await,

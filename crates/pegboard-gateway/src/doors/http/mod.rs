@@ -1,4 +1,4 @@
-//! The endpoint: Streamable HTTP of both eras on one path.
+//! The MCP endpoint: Streamable HTTP of both eras on one path.
 
 mod arrival;
 mod batch;
@@ -22,63 +22,69 @@ use pegboard_mcp::era::Era;
 use tracing::{Instrument as _, Span};
 
 use self::{
-    arrival::{Arrival, Posted, Sent},
-    body::Answer,
+    arrival::{Arrival, HttpOperation, PostedMessage},
+    body::HttpAnswer,
     responses::status,
 };
 use crate::{
-    caller::Caller, control::Control, doors::Entrance, metrics::METRICS, shares::Claim, text::shorten, trace::Opening,
+    caller::Caller, control::Control, doors::DoorContext, metrics::METRICS, shares::Claim, text::shorten,
+    trace::RequestMeta,
 };
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
-/// Refused requests that are logged in ten seconds.
-const REFUSALS_LOGGED: u32 = 100;
+/// Maximum number of rejected requests that are logged in ten seconds.
+const REJECTIONS_LOGGED: u32 = 100;
 
-/// Messages about one request that wait to be read by its client.
+/// Maximum number of messages about one request that wait for its client.
 const OUTLET: usize = 256;
 
-/// Where clients connect.
+/// The path where clients connect.
 pub const ENDPOINT: &str = "/mcp";
 
-/// Where it is asked whether all servers had their time to start; open to everybody.
+/// The path of the readiness probe; needs no token.
 pub const READY: &str = "/ready";
 
-/// Where it is asked whether we live; open to everybody.
+/// The path of the liveness probe; needs no token.
 pub const HEALTH: &str = "/health";
 
-/// The routes, for requests of at most `max_body_bytes`.
-pub(crate) fn router(entrance: Entrance, control: Arc<Control>, max_body_bytes: usize) -> Router {
+/// Returns the routes, for requests of at most `max_body_bytes`.
+pub(crate) fn router(entrance: DoorContext, control: Arc<Control>, max_body_bytes: usize) -> Router {
     Router::new()
         .route(ENDPOINT, any(endpoint))
         .route("/mcp/", any(endpoint))
-        .route("/", get(probes::welcome))
+        .route("/", get(probes::show_welcome))
         .route(HEALTH, get(probes::health))
         .route(READY, get(probes::ready))
-        .route(METRICS, get(probes::numbers))
-        .fallback(probes::elsewhere)
-        .with_state(Arc::new(Door { entrance, control, max_body_bytes, refusals: LogBudget::new(REFUSALS_LOGGED) }))
+        .route(METRICS, get(probes::metrics))
+        .fallback(probes::not_found)
+        .with_state(Arc::new(EndpointState {
+            entrance,
+            control,
+            max_body_bytes,
+            rejections: LogBudget::new(REJECTIONS_LOGGED),
+        }))
 }
 
 #[derive(Debug)]
-struct Door {
-    entrance: Entrance,
+struct EndpointState {
+    entrance: DoorContext,
     control: Arc<Control>,
     max_body_bytes: usize,
-    /// Refusals are a caller's doing, and must not fill the disk.
-    refusals: LogBudget,
+    /// Rejections are caused by callers, and must not fill the disk.
+    rejections: LogBudget,
 }
 
-impl Door {
-    fn log_refusal(&self, method: &Method, status: StatusCode) {
-        if let Some(unlogged) = self.refusals.take() {
+impl EndpointState {
+    fn log_rejection(&self, method: &Method, status: StatusCode) {
+        if let Some(unlogged) = self.rejections.take() {
             tracing::info!(http = %method, status = status.as_u16(), unlogged, "HTTP request rejected");
         }
     }
 }
 
-async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
+async fn endpoint(State(door): State<Arc<EndpointState>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let caller = match parts.extensions.get::<Principal>() {
         Some(holder) => Caller::Token(*holder),
@@ -94,22 +100,22 @@ async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<B
     let mut room = match door.entrance.pipeline.admit(caller, address, length, door.max_body_bytes) {
         Ok(room) => room,
         Err(failure) => {
-            let _span = door.entrance.requests.span(None, &Opening::default()).entered();
-            let response = Answer::refused(None, failure).into_response();
-            door.log_refusal(&method, response.status());
+            let _span = door.entrance.requests.span(None, &RequestMeta::default()).entered();
+            let response = HttpAnswer::rejected(None, failure).into_response();
+            door.log_rejection(&method, response.status());
             return response;
         }
     };
     // Read before its span begins, because `_meta` names the trace.
-    let (arrival, sent) = Sent::read(arrival, &method, body, door.max_body_bytes, &mut room).await;
+    let (arrival, sent) = HttpOperation::read(arrival, &method, body, door.max_body_bytes, &mut room).await;
     let span = sent.span(&door.entrance.requests, &arrival);
     let work = async move {
         // Kept for as long as the request is worked on: the message is in memory meanwhile.
-        let kept = Kept { _room: room, _slot: slot };
+        let kept = RequestClaims { _room: room, _slot: slot };
         let response = dispatch(&door.entrance, arrival, sent, kept).await;
         if response.status().as_u16() >= 400 {
             Span::current().record("outcome", "refused");
-            door.log_refusal(&method, response.status());
+            door.log_rejection(&method, response.status());
         } else {
             tracing::debug!(http = %method, status = response.status().as_u16(), "HTTP request answered");
         }
@@ -118,29 +124,36 @@ async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<B
     work.instrument(span).await
 }
 
-/// What a request holds of its caller's shares. Work that goes on without its client keeps it.
+/// The shares that a request holds. Work that continues without its client keeps them.
 #[derive(Debug)]
-struct Kept {
+struct RequestClaims {
     _room: Claim,
     _slot: Option<RequestSlot>,
 }
 
-async fn dispatch(entrance: &Entrance, arrival: Arrival, sent: Sent, kept: Kept) -> Response<Body> {
+async fn dispatch(
+    entrance: &DoorContext,
+    arrival: Arrival,
+    sent: HttpOperation,
+    kept: RequestClaims,
+) -> Response<Body> {
     match sent {
-        Sent::Message(posted, era) => {
-            if let Posted::Request(incoming) = &posted {
+        HttpOperation::Message(posted, era) => {
+            if let PostedMessage::Request(incoming) = &posted {
                 tracing::debug!(method = shorten(&incoming.method), "request received");
             }
             match (posted, era) {
-                (Posted::Request(incoming), Era::Modern) => modern::post(entrance, arrival, incoming, kept).await,
+                (PostedMessage::Request(incoming), Era::Modern) => {
+                    modern::post(entrance, arrival, incoming, kept).await
+                }
                 // This version has no notifications or responses from clients.
                 (_, Era::Modern) => status(StatusCode::ACCEPTED),
                 (posted, Era::Legacy) => Box::pin(legacy::post(entrance, arrival, posted, kept)).await,
             }
         }
-        Sent::Batch(messages) => Box::pin(batch::post(entrance, &arrival, messages)).await,
-        Sent::OpenStream => Box::pin(legacy::open_stream(entrance, &arrival)).await,
-        Sent::EndSession => Box::pin(legacy::end_session(entrance, &arrival)).await,
-        Sent::Refused(response) => response,
+        HttpOperation::Batch(messages) => Box::pin(batch::post(entrance, &arrival, messages)).await,
+        HttpOperation::OpenStream => Box::pin(legacy::open_stream(entrance, &arrival)).await,
+        HttpOperation::EndSession => Box::pin(legacy::end_session(entrance, &arrival)).await,
+        HttpOperation::Refused(response) => response,
     }
 }

@@ -1,4 +1,5 @@
-//! Requests of 2026-07-28: each is independent of the others, and its headers must agree with its body.
+//! Requests of version 2026-07-28: each is independent of the others, and its headers must match
+//! its body.
 
 use axum::{
     body::Body,
@@ -8,28 +9,33 @@ use pegboard_mcp::{era::Era, headers, rpc::RpcError};
 use pegboard_upstream::queue;
 
 use super::{
-    Kept, OUTLET, VERSION,
+    OUTLET, RequestClaims, VERSION,
     arrival::Arrival,
-    body::{self, Answer},
+    body::{self, HttpAnswer},
 };
 use crate::{
     doors::{
-        Entrance,
+        DoorContext,
         incoming::{Incoming, ModernClient, off_thread},
     },
     exchange::Outlet,
     request::{Client, Methods, Operation, Request, SessionRef},
-    steps::arguments::mismatch,
+    steps::arguments::header_mismatch,
 };
 
-pub(super) async fn post(entrance: &Entrance, arrival: Arrival, incoming: Incoming, kept: Kept) -> Response<Body> {
+pub(super) async fn post(
+    entrance: &DoorContext,
+    arrival: Arrival,
+    incoming: Incoming,
+    kept: RequestClaims,
+) -> Response<Body> {
     let (outlet, messages) = queue::channel(OUTLET);
     let (id, party) = (incoming.id.clone(), arrival.party());
     let request = off_thread(incoming.is_large, move || read(arrival, incoming, outlet)).await;
     let pipeline = std::sync::Arc::clone(&entrance.pipeline);
     let work = body::boxed(async move {
         let _kept = kept;
-        let answer = Answer::new(Era::Modern, &id, pipeline.answer(request).await);
+        let answer = HttpAnswer::new(Era::Modern, &id, pipeline.answer(request).await);
         answer.counted(&pipeline, party, &id)
     });
     // A client that closes its stream has cancelled.
@@ -72,15 +78,15 @@ fn check_headers(headers: &HeaderMap, incoming: &Incoming, client: &ModernClient
 }
 
 fn must_agree(headers: &HeaderMap, name: &str, expected: &str, may_be_encoded: bool) -> Result<(), RpcError> {
-    let value = headers.get(name).ok_or_else(|| mismatch(format!("the header `{name}` is missing")))?;
+    let value = headers.get(name).ok_or_else(|| header_mismatch(format!("the header `{name}` is missing")))?;
     let value = value.to_str().map(|value| value.trim_matches([' ', '\t'])).ok();
     let value = match may_be_encoded {
         true => value.and_then(headers::decode),
         false => value.map(str::to_owned),
     };
-    let value = value.ok_or_else(|| mismatch(format!("the header `{name}` is malformed")))?;
+    let value = value.ok_or_else(|| header_mismatch(format!("the header `{name}` is malformed")))?;
     if value == expected {
         return Ok(());
     }
-    Err(mismatch(format!("the header `{name}` does not match the body")))
+    Err(header_mismatch(format!("the header `{name}` does not match the body")))
 }

@@ -1,4 +1,4 @@
-//! Routes beside MCP's own, for whoever looks after the gateway.
+//! Routes for operators: probes, metrics and a welcome page.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use pegboard_upstream::{State as Life, Upstream};
 use serde_json::{Map, json};
 
 use super::{
-    Door, ENDPOINT,
+    ENDPOINT, EndpointState,
     responses::{json_response, status},
 };
-use crate::{control::Asking, metrics};
+use crate::{control::ControlCaller, metrics};
 
-/// Liveness. Without a token, where there are tokens, nothing else is told; nor with one that is
-/// restricted.
-pub(super) async fn health(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
-    if !is_told_details(&door, request) {
+/// Answers the liveness probe. Without a token, if there are tokens, and with a restricted one, it
+/// contains no details.
+pub(super) async fn health(State(door): State<Arc<EndpointState>>, request: Request) -> Response<Body> {
+    if !may_see_details(&door, request) {
         return json_response(StatusCode::OK, json!({"status": "ok"}).to_string());
     }
     let servers = door.control.servers();
@@ -44,48 +44,48 @@ pub(super) async fn health(State(door): State<Arc<Door>>, request: Request) -> R
     json_response(StatusCode::OK, status.to_string())
 }
 
-/// Whether a request may learn more than that the gateway lives.
-fn is_told_details(door: &Door, request: Request) -> bool {
+/// Returns whether a request may see details in the liveness probe.
+fn may_see_details(door: &EndpointState, request: Request) -> bool {
     let (parts, _) = request.into_parts();
-    Asking::of(&door.entrance.setups.current(), &parts).is_some_and(|asking| asking.is_whole())
+    ControlCaller::of(&door.entrance.setups.current(), &parts).is_some_and(|asking| asking.has_full_access())
 }
 
-/// Readiness: every server works, sleeps or has failed, so that clients get all there is.
-pub(super) async fn ready(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
+/// Answers the readiness probe: every server is ready, idle or has failed, so that clients get a
+/// complete list.
+pub(super) async fn ready(State(door): State<Arc<EndpointState>>, request: Request) -> Response<Body> {
     let starting = door.control.servers().iter().filter(|server| !server.state().is_settled()).count();
     let is_ready = starting == 0 || door.entrance.pipeline.startup.is_over();
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut answer = json!({"ready": is_ready});
-    if is_told_details(&door, request) {
+    if may_see_details(&door, request) {
         answer["starting"] = starting.into();
     }
     json_response(code, answer.to_string())
 }
 
-/// The numbers, for whoever collects them. They are of all servers, so that who may see only
-/// some of these has no business with them.
-pub(super) async fn numbers(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
+/// Returns the metrics. They cover all servers, so a caller that may see only some of these is
+/// rejected.
+pub(super) async fn metrics(State(door): State<Arc<EndpointState>>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    match Asking::of(&door.entrance.setups.current(), &parts) {
-        Some(asking) if asking.is_whole() => {}
+    match ControlCaller::of(&door.entrance.setups.current(), &parts) {
+        Some(asking) if asking.has_full_access() => {}
         Some(_) => return status(StatusCode::FORBIDDEN),
         None => return status(StatusCode::UNAUTHORIZED),
     }
-    let mut response = Response::new(Body::from(metrics::render(&door.control.numbers())));
+    let mut response = Response::new(Body::from(metrics::render(&door.control.metric_families())));
     let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, form);
     response
 }
 
-/// Anything else: most likely a slip in an address.
-/// For a person who opens the address in a browser.
-pub(super) async fn welcome() -> Response<Body> {
+/// Answers all other paths with a page for a person who opened the address in a browser.
+pub(super) async fn show_welcome() -> Response<Body> {
     Response::new(Body::from(format!(
         "This is a Pegboard gateway. MCP clients connect to {ENDPOINT}; `pegboard status` shows its status.\n"
     )))
 }
 
-pub(super) async fn elsewhere() -> Response<Body> {
+pub(super) async fn not_found() -> Response<Body> {
     let mut response = Response::new(Body::from(format!("not found; the MCP endpoint is {ENDPOINT}\n")));
     *response.status_mut() = StatusCode::NOT_FOUND;
     response

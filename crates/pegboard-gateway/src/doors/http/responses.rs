@@ -1,4 +1,4 @@
-//! Responses that are made in one go.
+//! Responses without a stream.
 
 use axum::{
     body::{Body, Bytes},
@@ -6,7 +6,7 @@ use axum::{
 };
 use pegboard_mcp::rpc::{Id, RpcError};
 
-use crate::{doors::reply_format::refusal_line, shares::Claim};
+use crate::{doors::reply_format::error_line, shares::Claim};
 
 pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
@@ -14,7 +14,7 @@ pub(super) fn status(status: StatusCode) -> Response<Body> {
     response
 }
 
-/// A text to send, with its room in its caller's share of memory. The room is given back when the
+/// A text to send, with its claim on its caller's share of memory. The claim is released when the
 /// last byte has been sent.
 #[derive(Debug)]
 pub(super) struct Document {
@@ -47,9 +47,9 @@ pub(super) fn json_response(status: StatusCode, document: impl Into<Document>) -
     response
 }
 
-/// A refusal.
-pub(super) fn refuse(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
-    json_response(status, refusal_line(id, error))
+/// Returns an error response.
+pub(super) fn error_response(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
+    json_response(status, error_line(id, error))
 }
 
 pub(super) fn not_allowed() -> Response<Body> {

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     CallLimits, GatewaySettings,
     caller::Caller,
-    testing::{self, Ground, Server, until},
+    testing::{self, Server, TestParts, wait_until},
 };
 
 fn call(tool: &str) -> Forward {
@@ -24,8 +24,8 @@ fn text(forwarded: &Forwarded) -> String {
 #[tokio::test]
 async fn a_call_reaches_its_server_and_failures_come_back() {
     let server = Server::of(Era::Legacy, &["echo", "refuse"]);
-    let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
-    let (forwarder, exchange) = (ground.forwarder(), testing::exchange(Caller::Pipe, None));
+    let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
+    let (forwarder, exchange) = (parts.forwarder(), testing::exchange(Caller::Pipe, None));
     let done = forwarder.forward(&exchange, call("echo")).await.expect("a result");
     assert_eq!((text(&done).as_str(), done.era, done.is_resource), ("done", Era::Legacy, false));
     let refused = forwarder.forward(&exchange, call("refuse")).await.expect_err("a refusal");
@@ -41,11 +41,11 @@ async fn limits_of_the_caller_hold() {
     let limits = CallLimits { per_minute: 1, ..CallLimits::default() };
     let server = Server::new(&["echo"]);
     let settings = GatewaySettings { limits, ..GatewaySettings::default() };
-    let ground = Ground::new(vec![server.config("one")], settings).await;
-    let (forwarder, exchange) = (ground.forwarder(), testing::exchange(Caller::Anybody, None));
+    let parts = TestParts::new(vec![server.config("one")], settings).await;
+    let (forwarder, exchange) = (parts.forwarder(), testing::exchange(Caller::Anybody, None));
     assert!(forwarder.forward(&exchange, call("echo")).await.is_ok());
     let refused = forwarder.forward(&exchange, call("echo")).await.expect_err("a refusal");
-    assert_eq!(refused.refused(), Some(Refused::Rate));
+    assert_eq!(refused.reject_reason(), Some(RejectReason::Rate));
     assert!(refused.into_rpc("one").message.starts_with("request not sent: rate limit reached: 1 calls per minute"));
     assert_eq!(server.calls().len(), 1);
 }
@@ -53,11 +53,11 @@ async fn limits_of_the_caller_hold() {
 #[tokio::test]
 async fn a_shutdown_cuts_running_and_later_calls() {
     let server = Server::new(&["wait"]);
-    let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
-    let (forwarder, exchange) = (ground.forwarder(), testing::exchange(Caller::Pipe, None));
+    let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
+    let (forwarder, exchange) = (parts.forwarder(), testing::exchange(Caller::Pipe, None));
     let cut = async {
-        until("the call runs", || !server.calls().is_empty()).await;
-        ground.shutdown.cutting.send_replace(true);
+        wait_until("the call runs", || !server.calls().is_empty()).await;
+        parts.shutdown.cutting.send_replace(true);
     };
     let (running, ()) = tokio::join!(forwarder.forward(&exchange, call("wait")), cut);
     let later = forwarder.forward(&exchange, call("wait")).await;
@@ -67,8 +67,8 @@ async fn a_shutdown_cuts_running_and_later_calls() {
 #[tokio::test]
 async fn a_suspended_call_goes_on_with_the_answer_of_its_caller() {
     let server = Server::of(Era::Legacy, &["ask"]);
-    let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
-    let forwarder = ground.forwarder();
+    let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
+    let forwarder = parts.forwarder();
     let capabilities = raw(&json!({"elicitation": {}}));
     let exchange = |caller| Exchange { capabilities: capabilities.clone(), ..testing::exchange(caller, None) };
     let asked = forwarder.forward(&exchange(Caller::Pipe), call("ask")).await.expect("a question");
