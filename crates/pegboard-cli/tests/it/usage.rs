@@ -195,7 +195,9 @@ fn figures_of_what_habits_are_good_for() {
         line("other queries", &others, &same);
         page.push_str(&format!("  other lists of {}: {changed:?}\n", others.len()));
         assert!(share(&learned, &asked, &same) > share(&**plain, &asked, &same));
-        assert!(share(&learned, &others, &same) >= share(&**plain, &others, &same));
+        // Habits may cost other queries one first hit.
+        let one = 1.0 / others.len() as f64;
+        assert!(share(&learned, &others, &same) + 1.5 * one > share(&**plain, &others, &same));
     }
     insta::assert_snapshot!(page);
 }

@@ -194,10 +194,10 @@ async fn secrets_in_queries_are_not_learned() {
     let memory = Memory::default();
     let world = world(Some(&memory)).await;
     let ann = world.legacy_as(ANN).await;
-    search(&ann, "open issue with secret-token-of-bob please").await;
+    search(&ann, "open an issue. open issue with secret-token-of-bob").await;
     assert_eq!(call(&ann, TICKET).await, "done");
     let steps = memory.steps();
-    assert!(steps.len() == 1 && steps[0].starts_with("ann: open issue with "), "{steps:?}");
+    assert!(steps.len() == 1 && steps[0].starts_with("ann: open an issue. open issue with "), "{steps:?}");
     assert!(!steps[0].contains("secret-token"), "{steps:?}");
 }
 

@@ -146,7 +146,7 @@ async fn habits_outlive_a_restart_and_hold_no_secrets() {
     let (ann, bob) = (begin(&served, "secret-token-of-ann").await, begin(&served, "secret-token-of-bob").await);
     let before = search(&bob, QUERY).await;
     assert_eq!(before[..2], [ISSUE, TICKET]);
-    practise(&ann, "open an issue with secret-token-of-bob and hunter-pass-phrase", TICKET).await;
+    practise(&ann, "open an issue. open issue secret-token-of-bob hunter-pass-phrase", TICKET).await;
     assert_eq!(search(&ann, QUERY).await[0], TICKET);
     stage.wait_until_learned(&[("ann: issu open: desk/create_ticket", TIMES)]).await;
     end(served).await;
