@@ -22,13 +22,13 @@ use tokio::{
 
 use crate::{
     builder::AgentBuilder,
-    calls::Hands,
+    call_runner::Hands,
     commands::ToolApi,
+    conversation_state::{SaveError, Talk, Writer},
     custom::Registry,
     events::Event,
     final_answer::FinalAnswer,
     settings::{Limits, Mode, Prices},
-    state::{SaveError, Talk, Writer},
 };
 
 /// A turn to come.

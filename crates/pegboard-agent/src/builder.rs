@@ -3,7 +3,7 @@
 mod build;
 mod conversation;
 mod error;
-mod history;
+mod resume;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -19,14 +19,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::error::BuildError;
-use self::history::History;
+use self::resume::History;
 use crate::{
     agent::ModelClient,
+    approval::{Approval, Grants, Human, Policy},
     commands::CommandSettings,
     custom::{CustomTool, ToolDef, ToolHandler, ToolMeta},
     final_answer::FinalAnswer,
     outputs::OutputSettings,
-    people::{Approval, Grants, Human, Policy},
     program::Program,
     settings::{Limits, Mode, Prices, ToolSearch},
 };

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) use crate::code::ToolApi;
 use crate::{
     builder::BuildError,
-    calls::{Done, Hands},
+    call_runner::{Done, Hands},
     code::{ApiSettings, Invoke, Invoked, Invoking},
     program::Program,
     shell::{Api, Sandbox, Shell, ShellSettings},

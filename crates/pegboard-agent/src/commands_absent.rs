@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     builder::BuildError,
-    calls::{Done, Hands},
+    call_runner::{Done, Hands},
     program::Program,
 };
 

@@ -7,9 +7,9 @@ use pegboard_llm::{
 
 use crate::{
     agent::{RunError, Shared, Tell},
+    conversation_state::Talk,
     events::Event,
     run::add,
-    state::Talk,
 };
 
 /// What the model is asked for.

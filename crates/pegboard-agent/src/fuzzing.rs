@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use serde_json::{Value, value::RawValue};
 
-use crate::{code, result, unescape};
+use crate::{code, server_results, unescape};
 
 /// What a model reads of a result: as one of a tool, a prompt and a resource.
 pub fn read_result(result: Box<RawValue>) -> [String; 3] {
-    let (prompt, resource) = (result::prompt(&result), result::resource(&result));
-    [result::tool(result).text, prompt.text, resource.text]
+    let (prompt, resource) = (server_results::prompt(&result), server_results::resource(&result));
+    [server_results::tool(result).text, prompt.text, resource.text]
 }
 
 /// The text that a JSON string stands for.

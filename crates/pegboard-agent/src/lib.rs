@@ -11,8 +11,9 @@
 //! the loop between them.
 
 mod agent;
+mod approval;
 mod builder;
-mod calls;
+mod call_runner;
 #[cfg(feature = "code-execution")]
 pub mod code;
 #[cfg(feature = "code-execution")]
@@ -21,6 +22,7 @@ mod commands;
 #[path = "commands_absent.rs"]
 mod commands;
 mod compact;
+mod conversation_state;
 mod custom;
 mod events;
 mod final_answer;
@@ -28,21 +30,21 @@ mod final_answer;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod outputs;
-mod people;
 mod platform;
 mod program;
-mod result;
 mod run;
+mod server_results;
 mod settings;
 #[cfg(feature = "code-execution")]
 pub mod shell;
 mod sources;
-mod state;
 mod trace;
 mod unescape;
 
 pub use agent::{Agent, Answer, ModelClient, Reached, Run, RunError, Speaking};
+pub use approval::{AmbiguousGrant, Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
 pub use builder::{AgentBuilder, BuildError};
+pub use conversation_state::{ResumeError, SaveError};
 pub use custom::{Answering, CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta};
 pub use events::Event;
 pub use final_answer::FINAL_ANSWER;
@@ -53,8 +55,6 @@ pub use pegboard_llm::{
     wire::{PromptCache, Usage},
 };
 pub use pegboard_upstream::config::{ServerConfig, TransportConfig};
-pub use people::{AmbiguousGrant, Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
 pub use program::Program;
 pub use schemars;
 pub use settings::{Limits, Mode, Prices, ToolSearch};
-pub use state::{ResumeError, SaveError};

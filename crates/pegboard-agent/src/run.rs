@@ -14,10 +14,10 @@ use tracing::{Instrument as _, Span, field};
 
 use crate::{
     agent::{Answer, Reached, RunError, Shared, Tell},
-    calls::Done,
+    call_runner::Done,
+    conversation_state::Talk,
     events::Event,
     settings::Mode,
-    state::Talk,
     trace,
 };
 

@@ -15,7 +15,7 @@ use pegboard_mcp::json::Fields;
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream};
 use tokio::sync::watch;
 
-use crate::{custom::Registry, people::Policy};
+use crate::{approval::Policy, custom::Registry};
 
 /// Names that are remembered for one server.
 const MAX_GIVEN: usize = 100_000;

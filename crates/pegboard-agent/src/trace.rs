@@ -6,7 +6,7 @@ use tracing::{Span, field::Empty};
 
 use crate::{
     agent::{Answer, RunError},
-    calls::Done,
+    call_runner::Done,
 };
 
 /// The span of a run.

@@ -16,14 +16,14 @@ use tokio::sync::Mutex;
 use super::{AgentBuilder, BuildError, History};
 use crate::{
     agent::{Agent, ModelClient, Shared},
-    calls::Hands,
+    call_runner::Hands,
     commands::Commands,
+    conversation_state::Talk,
     custom::{RegisterError, Registry},
     outputs::{OutputError, Outputs},
     program::Program,
     settings::Mode,
     sources::Sources,
-    state::Talk,
 };
 
 impl AgentBuilder {

@@ -7,7 +7,7 @@ use pegboard_upstream::config::file::FileError;
 
 #[cfg(feature = "code-execution")]
 use crate::shell::ShellError;
-use crate::{custom::RegisterError, outputs::OutputError, people::AmbiguousGrant, state::ResumeError};
+use crate::{approval::AmbiguousGrant, conversation_state::ResumeError, custom::RegisterError, outputs::OutputError};
 
 /// Why an agent cannot be built.
 #[derive(Debug, thiserror::Error)]

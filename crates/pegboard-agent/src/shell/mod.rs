@@ -18,9 +18,9 @@
 //! that closes, whoever ordered is gone, and so is the command. The keeper ends what is left
 //! when the watcher is killed.
 
+mod command_output;
 pub mod confine;
 mod error;
-mod ran;
 mod sandbox;
 mod settings;
 #[cfg(test)]
@@ -35,8 +35,8 @@ use std::{
 use pegboard_state::platform as files;
 
 pub use self::{
+    command_output::{Ending, Ran},
     error::ShellError,
-    ran::{Ending, Ran},
     sandbox::Sandbox,
     settings::{Api, SandboxKind, SandboxPolicy, ShellSettings},
 };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    private::SOCKET,
+    private_folder::SOCKET,
     spec::Spec,
     system::{CONFIGURATION, PROGRAMS},
 };

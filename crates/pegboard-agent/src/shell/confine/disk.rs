@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::tidy;
+use super::cleanup;
 
 /// How deep folders are looked into; each takes a descriptor.
 const MAX_DEPTH: usize = 256;
@@ -46,7 +46,7 @@ pub(super) fn measure(folders: &[PathBuf], max_files: usize) -> Result<Size, Unm
     let mut size = Size::default();
     for folder in folders {
         let path = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Unmeasured::Unreadable)?;
-        match tidy::open_folder(CWD, &path) {
+        match cleanup::open_folder(CWD, &path) {
             Ok(folder) => size.add(folder, max_files)?,
             Err(error) if is_gone(&error) => {}
             Err(_) => return Err(Unmeasured::Unreadable),
@@ -62,7 +62,7 @@ impl Size {
         let mut open = vec![read(folder)?];
         while let Some(folder) = open.last_mut() {
             let entry = match folder.read() {
-                Some(Ok(entry)) if tidy::is_self(entry.file_name()) => continue,
+                Some(Ok(entry)) if cleanup::is_self(entry.file_name()) => continue,
                 Some(Ok(entry)) => entry,
                 Some(Err(_)) => return Err(Unmeasured::Unreadable),
                 None => {
@@ -87,7 +87,7 @@ impl Size {
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
                 continue;
             }
-            let below = match tidy::open_folder(at, entry.file_name()) {
+            let below = match cleanup::open_folder(at, entry.file_name()) {
                 Ok(below) => read(below)?,
                 Err(error) if is_gone(&error) => {
                     self.has_missed = true;

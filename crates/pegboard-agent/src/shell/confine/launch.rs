@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    private::{self, Private},
+    private_folder::{self, Private},
     relay,
     spec::{ApiSpec, Filter, Kind, Limits, Report, Spec},
 };
@@ -33,7 +33,7 @@ const REPORT_BYTES: u64 = 64 * 1024;
 
 /// Removes what agents that came to a sudden end have left.
 pub(in crate::shell) fn remove_forgotten() {
-    private::sweep();
+    private_folder::sweep();
 }
 
 /// Runs a command that does nothing in the sandbox; the sandbox, with what is learned

@@ -12,17 +12,19 @@
 #[cfg(unix)]
 mod bubblewrap;
 #[cfg(unix)]
+mod cleanup;
+#[cfg(unix)]
 mod disk;
 #[cfg(unix)]
-mod files;
+mod file_watch;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod filter;
 #[cfg(unix)]
-mod held;
+mod held_files;
 #[cfg(unix)]
 mod inside;
 #[cfg(unix)]
-mod keep;
+mod keeper;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(unix)]
@@ -41,7 +43,9 @@ mod outside;
 #[cfg(unix)]
 mod parts;
 #[cfg(unix)]
-mod private;
+mod private_folder;
+#[cfg(unix)]
+mod process_watch;
 #[cfg(unix)]
 mod relay;
 #[cfg(unix)]
@@ -50,10 +54,6 @@ mod spec;
 mod start;
 #[cfg(unix)]
 mod system;
-#[cfg(unix)]
-mod tidy;
-#[cfg(unix)]
-mod watch;
 
 #[cfg(unix)]
 pub(super) use self::launch::{launch, remove_forgotten, try_sandbox};

@@ -17,14 +17,15 @@ use pegboard_process::processes::{self, Table};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, setsid};
 
 use super::{
-    files::Files,
+    cleanup,
+    file_watch::Files,
     inside::READY,
     output::Kept,
+    process_watch,
     spec::{Report, Spec},
     start::Start,
-    tidy, watch,
 };
-use crate::shell::ran::Ending;
+use crate::shell::command_output::Ending;
 
 /// As long as an order may be.
 const ORDER_BYTES: u64 = 16 * 1024 * 1024;
@@ -86,7 +87,7 @@ fn run_to_end(spec: &Spec, mut table: Table) -> Result<Report, String> {
         said = end_all(&mut table).and(said);
     }
     // Whoever ordered it looks after what cannot be removed.
-    let _ = tidy::remove(&spec.private);
+    let _ = cleanup::remove(&spec.private);
     said
 }
 
@@ -170,7 +171,7 @@ fn watch_over(mut child: Child, files: Files, spec: &Spec, tell: &Sender<News>) 
         });
     };
     watch(Box::new(move || News::Ended(processes::wait_for(&mut child))));
-    watch(Box::new(move || News::Limit(watch::processes(&mut for_processes, &limits))));
+    watch(Box::new(move || News::Limit(process_watch::processes(&mut for_processes, &limits))));
     watch(Box::new(move || News::Limit(files.watch(&mut for_files))));
     watch(Box::new(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());

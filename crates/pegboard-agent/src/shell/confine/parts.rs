@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 use super::namespaces;
-use super::{Part, inside, keep, outside};
+use super::{Part, inside, keeper, outside};
 
 /// Runs this part of the program. The order is on standard input.
 pub fn run(part: Part) -> ExitCode {
@@ -20,7 +20,7 @@ pub fn run(part: Part) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "only Linux has namespaces");
             ExitCode::from(126)
         }
-        Part::Outside if keep::is_kept() => outside::run(),
-        Part::Outside => keep::run(),
+        Part::Outside if keeper::is_kept() => outside::run(),
+        Part::Outside => keeper::run(),
     }
 }

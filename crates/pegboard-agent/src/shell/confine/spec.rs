@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::shell::ran::Ending;
+use crate::shell::command_output::Ending;
 
 /// The order to run a command, one line on the confining program's standard input: arguments
 /// can be read by everybody, and it holds a token.

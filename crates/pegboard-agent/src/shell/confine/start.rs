@@ -11,9 +11,10 @@ use std::{
 
 use super::{
     bubblewrap,
-    private::SOCKET,
+    private_folder::SOCKET,
+    process_watch,
     spec::{Inside, Kind, Layout, Relay, Rules, Spec},
-    system, watch,
+    system,
 };
 use crate::shell::WORKSPACE;
 
@@ -128,7 +129,7 @@ fn order(spec: &Spec, folder: &Path, temporary: &Path, url: Option<String>) -> I
         environment: environment.into_iter().collect(),
         memory_bytes: spec.limits.memory_bytes,
         max_file_bytes: spec.limits.max_file_bytes,
-        max_tasks: tasks_of_this_user().saturating_add(watch::max_tasks(&spec.limits) as u64),
+        max_tasks: tasks_of_this_user().saturating_add(process_watch::max_tasks(&spec.limits) as u64),
         relay: None,
         landlock: None,
         filter: spec.filter,

@@ -8,9 +8,9 @@
 //! watcher ─ confine --namespaces ─┊─ confine --root, then confine --inside ─ bash -c …
 //! ```
 
+mod capabilities;
 mod loopback;
 mod mounts;
-mod powers;
 
 use std::{
     env, fs,
@@ -59,7 +59,7 @@ fn separate(layout: &str) -> Result<u8, String> {
     namespaces::unshare_with_user(new).map_err(|error| format!("cannot create a user namespace: {error}"))?;
     // Not every kernel has them.
     let _ = namespaces::unshare(UnshareFlags::NEWCGROUP);
-    powers::keep_in_child().map_err(|error| format!("cannot use capabilities in a user namespace: {error}"))?;
+    capabilities::keep_in_child().map_err(|error| format!("cannot use capabilities in a user namespace: {error}"))?;
     let mut command = Command::new(&own);
     command.args(["confine", "--root", layout]).env_clear().current_dir("/");
     let mut child = command.spawn().map_err(|error| format!("cannot start `{}`: {error}", own.display()))?;
@@ -73,7 +73,7 @@ fn build(layout: &str) -> Result<u8, String> {
     loopback::raise().map_err(|error| format!("cannot set up the loopback interface: {error}"))?;
     rustix::system::sethostname(HOST_NAME).map_err(|error| format!("cannot set the host name: {error}"))?;
     mounts::build(&layout)?;
-    powers::drop_all().map_err(|error| format!("cannot drop capabilities: {error}"))?;
+    capabilities::drop_all().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     // Started anew from its read-only copy: through `/proc/1/exe` a command could otherwise
     // change the mode of the file outside.
     let program = Path::new(OURS).join("confine");

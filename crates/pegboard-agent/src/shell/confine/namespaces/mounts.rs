@@ -22,7 +22,7 @@ use crate::shell::{
     WORKSPACE,
     confine::{
         bubblewrap::OURS,
-        private::SOCKET,
+        private_folder::SOCKET,
         spec::Layout,
         system::{CONFIGURATION, PROGRAMS},
     },

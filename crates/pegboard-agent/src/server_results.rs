@@ -4,7 +4,7 @@ use pegboard_mcp::json::{Raw, place_in};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{calls::Done, unescape};
+use crate::{call_runner::Done, unescape};
 
 /// A larger text is taken out of its message where it stands, instead of being in memory
 /// twice.

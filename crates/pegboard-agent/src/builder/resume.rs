@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::Value;
 
 use super::BuildError;
-use crate::state::{self, ResumeError, Writer};
+use crate::conversation_state::{self, ResumeError, Writer};
 
 /// What there is of a conversation before an agent holds it.
 pub(super) struct History {
@@ -28,7 +28,7 @@ impl History {
             (Some(_), Some((path, _))) => return Err(ResumeError::Two { path }.into()),
             (saved, kept) => saved.or(kept.map(|(_, saved)| saved)),
         };
-        let id = match saved.as_ref().and_then(state::saved_id) {
+        let id = match saved.as_ref().and_then(conversation_state::saved_id) {
             Some(id) => id,
             None => random_id().map_err(BuildError::Random)?,
         };
@@ -39,7 +39,7 @@ impl History {
 /// Makes a transcript ours, and reads what is in it. Not on a thread that others wait for.
 async fn open_transcript(path: PathBuf) -> Result<(Option<Arc<Writer>>, Option<(PathBuf, Value)>), BuildError> {
     let opened = tokio::task::spawn_blocking(move || {
-        let saved = state::read(&path)?;
+        let saved = conversation_state::read(&path)?;
         let writer = Arc::new(Writer::new(path.clone())?);
         Ok::<_, ResumeError>((Some(writer), saved.map(|saved| (path, saved))))
     });
@@ -48,7 +48,7 @@ async fn open_transcript(path: PathBuf) -> Result<(Option<Arc<Writer>>, Option<(
 
 /// A name for a conversation that no other has.
 fn random_id() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; state::ID_DIGITS / 2];
+    let mut bytes = [0; conversation_state::ID_DIGITS / 2];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -8,7 +8,7 @@ use std::{
 use pegboard_process::processes::{Process, Table};
 
 use super::{machine::Memory, spec::Limits};
-use crate::shell::ran::Ending;
+use crate::shell::command_output::Ending;
 
 /// How often processes are looked at: rarely enough to cost little, often enough that memory
 /// cannot grow by much between two looks.

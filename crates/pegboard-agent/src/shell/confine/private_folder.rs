@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use tokio::net::UnixListener;
 
-use super::tidy;
+use super::cleanup;
 use crate::shell::error::ShellError;
 
 /// The socket of the tool API in a command's private folder.
@@ -75,7 +75,7 @@ impl Private {
 
     /// Removes the folder. Nothing of the command may be left that could change it.
     pub(super) fn remove(self) {
-        if let Err(error) = tidy::remove(&self.path) {
+        if let Err(error) = cleanup::remove(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove temporary files of a command");
         }
     }
@@ -101,7 +101,7 @@ fn sweep_in(base: &Path, now: SystemTime) {
         match lock(&entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => {
-                let _ = tidy::remove(&entry.path());
+                let _ = cleanup::remove(&entry.path());
             }
         }
     }

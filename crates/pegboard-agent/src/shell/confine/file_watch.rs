@@ -13,12 +13,12 @@ use pegboard_process::processes::{Process, Table};
 
 use super::{
     disk::{self, Size, Unmeasured},
-    held::{self, Held},
+    held_files::{self, Held},
     machine::Free,
+    process_watch::pause,
     spec::{Kind, Limits, Spec},
-    watch::pause,
 };
-use crate::shell::ran::Ending;
+use crate::shell::command_output::Ending;
 
 /// How often files are looked at.
 const FILES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -95,7 +95,7 @@ impl Files {
     fn look(&mut self, processes: &[Process]) -> Option<Ending> {
         let (own, others) = self.divide(processes);
         // Whoever has more descriptors than can be looked at hides something.
-        let Ok(held) = held::held(&others, &self.disks) else { return Some(Ending::Disk) };
+        let Ok(held) = held_files::held(&others, &self.disks) else { return Some(Ending::Disk) };
         if held.memory > self.limits.memory_bytes {
             return Some(Ending::Memory);
         }

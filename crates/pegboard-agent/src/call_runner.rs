@@ -20,11 +20,11 @@ use tokio::sync::Mutex as AsyncMutex;
 use tracing::Instrument as _;
 
 use crate::{
+    approval::{Approval, Grants, Human, Policy, Question, Request, Verdict},
     commands::Commands,
     custom::{Output, Registry},
     outputs::Outputs,
-    people::{Approval, Grants, Human, Policy, Question, Request, Verdict},
-    result, trace,
+    server_results, trace,
 };
 
 /// What a call came to.
@@ -287,8 +287,8 @@ impl Hands {
             |_: &Hello| Call { name: Some(name.to_owned()), ..Call::new(method, params.clone(), self.tool_time) };
         match upstream.call(make).await {
             Ok(result) => match method {
-                "prompts/get" => result::prompt(&result),
-                _ => result::resource(&result),
+                "prompts/get" => server_results::prompt(&result),
+                _ => server_results::resource(&result),
             },
             Err(error) => lost(server, &error),
         }
@@ -315,9 +315,9 @@ async fn call_server(upstream: &Arc<Upstream>, tool: &Tool, arguments: &Value, t
 async fn read(result: Raw) -> Done {
     const LARGE: usize = 1 << 20;
     if result.get().len() < LARGE {
-        return result::tool(result);
+        return server_results::tool(result);
     }
-    let reading = tokio::task::spawn_blocking(move || result::tool(result));
+    let reading = tokio::task::spawn_blocking(move || server_results::tool(result));
     reading.await.unwrap_or_else(|_| Done::error("cannot parse the result"))
 }
 
