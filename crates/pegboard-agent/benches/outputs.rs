@@ -56,12 +56,12 @@ impl Place {
     }
 
     fn put(&self, text: String) -> String {
-        let offloaded = self.runtime.block_on(self.outputs.put("list", text)).expect("an output");
+        let offloaded = self.runtime.block_on(self.outputs.store("list", text)).expect("an output");
         offloaded.path.to_string_lossy().into_owned()
     }
 
     fn answer(&self, tool: HostTool, arguments: &Value) -> String {
-        self.runtime.block_on(self.outputs.answer(tool, arguments)).expect("an answer")
+        self.runtime.block_on(self.outputs.call_tool(tool, arguments)).expect("an answer")
     }
 
     fn search(&self, file: &str, pattern: &str) -> String {

@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use divan::{Bencher, counter::ItemsCount};
-use pegboard_agent::{Agent, DialectName, Limits, Model, ModelClient, Speaking, ToolSearch};
+use pegboard_agent::{Agent, DialectName, Model, ModelClient, RunLimits, ToolSearch, TurnFuture};
 use pegboard_llm::{
     Conversation,
     wire::{Delta, Stop, ToolCall, Turn, Usage},
@@ -54,7 +54,7 @@ impl ModelClient for Model20 {
         &'a self,
         conversation: &'a mut Conversation,
         _: &'a mut (dyn FnMut(Delta) + Send),
-    ) -> Speaking<'a> {
+    ) -> TurnFuture<'a> {
         Box::pin(async move {
             let request = conversation.request(true)?;
             divan::black_box(conversation.wire().body(&request).to_string());
@@ -131,7 +131,7 @@ fn turns(bencher: Bencher<'_, '_>, dialect: &str, runs_before: usize) {
                 .client(Model20 { dialect, turn: AtomicUsize::new(0) })
                 .tool_search(ToolSearch::with_dialect(dialect))
                 .servers([server()])
-                .limits(Limits { turns: 100, ..Limits::default() })
+                .limits(RunLimits { turns: 100, ..RunLimits::default() })
                 .build();
             let agent = runtime.block_on(agent).expect("an agent");
             for _ in 0..runs_before {

@@ -88,6 +88,6 @@ pub(crate) async fn run() -> Result<(Agent, String), Failure> {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let (agent, _) = run().await?;
-    println!("{} tools, of which the model was shown {}", agent.tool_count(), agent.visible().len());
+    println!("{} tools, of which the model was shown {}", agent.tool_count(), agent.visible_tools().len());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The agent itself.
+//! The agent: its public methods, and the answers and errors of its runs.
 
 use std::{
     fmt,
@@ -22,60 +22,61 @@ use tokio::{
 
 use crate::{
     builder::AgentBuilder,
-    call_runner::Hands,
+    call_runner::CallRunner,
     commands::ToolApi,
-    conversation_state::{SaveError, Talk, Writer},
+    conversation_state::{ConversationState, SaveError, TranscriptWriter},
     custom::Registry,
-    events::Event,
+    events::AgentEvent,
     final_answer::FinalAnswer,
-    settings::{Limits, Mode, Prices},
+    settings::{Mode, Prices, RunLimits},
 };
 
-/// A turn to come.
-pub type Speaking<'a> = Pin<Box<dyn Future<Output = Result<Turn, TurnError>> + Send + 'a>>;
+/// The future of a turn of the model.
+pub type TurnFuture<'a> = Pin<Box<dyn Future<Output = Result<Turn, TurnError>> + Send + 'a>>;
 
-/// Whoever carries a conversation to its model. [`Client`] does it over HTTP.
+/// Sends a conversation to its model. [`Client`] does so over HTTP.
 pub trait ModelClient: Send + Sync + 'static {
-    /// The next turn, its pieces told as they come. It is put into the conversation.
+    /// Requests the next turn and adds it to the conversation. `on_delta` is called with every
+    /// streamed piece.
     fn next_turn<'a>(
         &'a self,
         conversation: &'a mut Conversation,
-        tell: &'a mut (dyn FnMut(Delta) + Send),
-    ) -> Speaking<'a>;
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> TurnFuture<'a>;
 }
 
 impl ModelClient for Client {
     fn next_turn<'a>(
         &'a self,
         conversation: &'a mut Conversation,
-        tell: &'a mut (dyn FnMut(Delta) + Send),
-    ) -> Speaking<'a> {
-        Box::pin(Self::next_turn(self, conversation, Some(tell)))
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> TurnFuture<'a> {
+        Box::pin(Self::next_turn(self, conversation, Some(on_delta)))
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// What the model said last.
+pub struct RunAnswer {
+    /// The last text of the model.
     pub text: String,
-    /// What it handed over, where a tool was meant to take its answer.
+    /// The structured answer, if the agent was built with [`AgentBuilder::output`].
     pub output: Option<Value>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: Stop,
-    /// The turns that it took.
+    /// Number of turns in this run.
     pub turns: u32,
-    /// What they cost, as the provider counts.
+    /// Token usage of these turns, as reported by the provider.
     pub usage: Usage,
-    /// The same in money, where prices are known.
+    /// Cost of these turns, if prices are known.
     pub cost: Option<f64>,
 }
 
-impl Answer {
-    /// The answer as a `T`, for agents built with [`AgentBuilder::output`].
+impl RunAnswer {
+    /// Deserializes the structured answer, for agents built with [`AgentBuilder::output`].
     ///
     /// # Errors
-    /// When the model gave none, or it does not fit.
+    /// If the model gave no structured answer, or it does not match `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_value(self.output.clone().unwrap_or_default())
     }
@@ -84,51 +85,53 @@ impl Answer {
 /// A limit that a run has reached.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reached {
-    /// The turns of one run.
+pub enum LimitReached {
+    /// Maximum number of turns in one run.
     #[error("{0} {noun} in this run", noun = if *.0 == 1 { "turn" } else { "turns" })]
     Turns(u32),
-    /// The tokens of all runs.
+    /// Maximum number of tokens of all runs.
     #[error("{spent} of {most} tokens used")]
     Tokens {
-        /// What was spent.
+        /// Tokens used so far.
         spent: u64,
-        /// What may be.
+        /// The limit.
         most: u64,
     },
-    /// The cost of all runs.
+    /// Maximum cost of all runs.
     #[error("cost of {spent}, limit {most}")]
     Cost {
-        /// What was spent.
+        /// Cost so far.
         spent: f64,
-        /// What may be.
+        /// The limit.
         most: f64,
     },
 }
 
-/// Why a run has no answer. The conversation is as good as before, and can go on.
+/// Why a run ended without an answer. The conversation stays valid and can be continued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The model could not be asked.
+    /// The request to the model failed.
     #[error(transparent)]
     Turn(#[from] TurnError),
     /// A limit was reached.
     #[error("limit reached: {0}")]
-    Limit(Reached),
-    /// Somebody took it back.
+    Limit(LimitReached),
+    /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
-    /// It failed in a way that nobody foresaw.
+    /// The task of the run panicked.
     #[error("the run failed unexpectedly")]
-    Broken,
+    Panicked,
 }
 
 impl RunError {
-    /// What can be done about it.
+    /// Returns what the user can do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Limit(Reached::Turns(_)) => Some("send another message to continue, or raise the limit on turns"),
+            Self::Limit(LimitReached::Turns(_)) => {
+                Some("send another message to continue, or raise the limit on turns")
+            }
             Self::Limit(_) => Some("raise the limit, or start a new conversation"),
             Self::Turn(TurnError::Send(SendError::Refused { status: 401 | 403, .. })) => Some(
                 "check the variable with the API key of the provider, such as `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`",
@@ -141,8 +144,7 @@ impl RunError {
     }
 }
 
-/// An agent: one conversation with a model, and the tools that can be found in it. Clones are
-/// the same agent.
+/// An agent: one conversation with a model, and its tools. Clones share the conversation.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -165,21 +167,21 @@ pub struct Agent {
 }
 
 pub(crate) struct Shared {
-    pub(crate) talk: Mutex<Talk>,
+    pub(crate) state: Mutex<ConversationState>,
     pub(crate) client: Arc<dyn ModelClient>,
-    pub(crate) hands: Arc<Hands>,
-    pub(crate) limits: Limits,
+    pub(crate) runner: Arc<CallRunner>,
+    pub(crate) limits: RunLimits,
     pub(crate) prices: Option<Prices>,
     pub(crate) mode: Mode,
     pub(crate) reason: String,
-    /// A delivery that was asked for and has no effect in this mode.
+    /// A requested delivery that has no effect in this mode.
     pub(crate) unused_delivery: Option<Delivery>,
-    pub(crate) transcript: Option<Arc<Writer>>,
-    /// Whoever learns from what is called after a search.
+    pub(crate) transcript: Option<Arc<TranscriptWriter>>,
+    /// Learns from the calls after a search.
     pub(crate) learner: Option<Arc<dyn Learner>>,
-    /// What is known without waiting for a run.
-    pub(crate) glance: RwLock<Glance>,
-    /// The tool that takes the answer, if one was asked for.
+    /// The status of the conversation, readable without waiting for a run.
+    pub(crate) snapshot: RwLock<StatusSnapshot>,
+    /// The tool that receives the structured answer, if one was requested.
     pub(crate) final_answer: Option<FinalAnswer>,
     /// Serves the tools to commands, in code execution mode.
     pub(crate) api: OnceLock<ToolApi>,
@@ -187,76 +189,76 @@ pub(crate) struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("mode", &self.mode).field("hands", &self.hands).finish_non_exhaustive()
+        f.debug_struct("Shared").field("mode", &self.mode).field("hands", &self.runner).finish_non_exhaustive()
     }
 }
 
-/// What can be told of a conversation while a run goes on.
+/// The status of a conversation, as far as it is visible during a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Glance {
+pub(crate) struct StatusSnapshot {
     visible: Vec<String>,
     tools: usize,
     spent: Usage,
 }
 
 impl Shared {
-    /// Takes note of what the conversation looks like.
-    pub(crate) fn look(&self, talk: &Talk) {
-        let session = talk.conversation.session();
+    /// Updates the snapshot from the conversation.
+    pub(crate) fn update_snapshot(&self, state: &ConversationState) {
+        let session = state.conversation.session();
         let tools = session.selection().count(session.catalog());
-        let glance = Glance { visible: session.visible_names(), tools, spent: talk.spent };
-        *self.glance.write().unwrap_or_else(PoisonError::into_inner) = glance;
+        let snapshot = StatusSnapshot { visible: session.visible_names(), tools, spent: state.spent };
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 
-    /// What the conversation looks like: now, or at the last step of the run that goes on.
-    fn glance(&self) -> Glance {
-        if let Ok(mut talk) = self.talk.try_lock() {
-            self.refresh(&mut talk);
+    /// Returns the snapshot: current, or as of the last step of the run in progress.
+    fn snapshot(&self) -> StatusSnapshot {
+        if let Ok(mut state) = self.state.try_lock() {
+            self.refresh(&mut state);
         }
-        self.glance.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Where events go.
-pub(crate) type Tell = mpsc::UnboundedSender<Event>;
+/// Sends events to the stream of a run.
+pub(crate) type EventSender = mpsc::UnboundedSender<AgentEvent>;
 
 impl Agent {
-    /// Begins an agent that talks to this model.
+    /// Creates a builder of an agent for this model.
     pub fn builder(model: Model) -> AgentBuilder {
         AgentBuilder::new(model)
     }
 
-    /// Says something to the model and lets it work until it has an answer. Dropping the
-    /// future cancels it; the conversation can go on afterwards.
+    /// Sends a prompt to the model and runs tool calls until there is an answer. Dropping the
+    /// future cancels the run; the conversation can be continued afterwards.
     ///
     /// # Errors
-    /// When the model cannot be asked or a limit is reached.
-    pub async fn run(&self, prompt: impl Into<String>) -> Result<Answer, RunError> {
-        // Nobody listens.
-        let (tell, _) = mpsc::unbounded_channel();
-        self.shared.run(prompt.into(), &tell).await
+    /// If a request to the model fails or a limit is reached.
+    pub async fn run(&self, prompt: impl Into<String>) -> Result<RunAnswer, RunError> {
+        // No receiver: events are discarded.
+        let (sender, _) = mpsc::unbounded_channel();
+        self.shared.run(prompt.into(), &sender).await
     }
 
-    /// [`run`](Self::run), with what happens told as it happens.
+    /// Starts a [`run`](Self::run) that reports events while it works.
     pub fn stream(&self, prompt: impl Into<String>) -> Run {
-        let (tell, events) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         let (shared, prompt) = (Arc::clone(&self.shared), prompt.into());
-        let task = tokio::spawn(async move { shared.run(prompt, &tell).await });
+        let task = tokio::spawn(async move { shared.run(prompt, &sender).await });
         Run { events, task: Some(task) }
     }
 
-    /// The tools of the host program; more can be registered at any time.
+    /// Returns the registry of the host program's tools; tools can be added at any time.
     pub fn registry(&self) -> &Registry {
-        &self.shared.hands.registry
+        &self.shared.runner.registry
     }
 
-    /// The servers.
+    /// Returns the MCP servers.
     pub fn fleet(&self) -> &Fleet {
-        &self.shared.hands.fleet
+        &self.shared.runner.fleet
     }
 
-    /// The servers that do not work, each with what is known about it.
-    pub fn failures(&self) -> Vec<(String, String)> {
+    /// Returns the servers that are not ready, each with the reason.
+    pub fn failed_servers(&self) -> Vec<(String, String)> {
         let servers = self.fleet().servers();
         let failed = servers.iter().filter_map(|server| match server.state() {
             ServerState::Failed { reason, .. } => Some((server.name().to_owned(), reason)),
@@ -266,138 +268,139 @@ impl Agent {
         failed.collect()
     }
 
-    /// How the model gets at its tools, and why so.
+    /// Returns how the model reaches its tools, and why this mode was chosen.
     pub fn mode(&self) -> (Mode, &str) {
         (self.shared.mode, &self.shared.reason)
     }
 
-    /// How the model is told of tools, and why so. Waits for a run that is going on.
+    /// Returns how found tools are delivered to the model, and why. Waits for a run in progress.
     pub async fn delivery(&self) -> Choice {
-        self.shared.talk.lock().await.conversation.choice().clone()
+        self.shared.state.lock().await.conversation.choice().clone()
     }
 
-    /// Returns what confines commands, in code execution mode.
+    /// Returns the sandbox of commands, in code execution mode.
     #[cfg(feature = "code-execution")]
     pub fn sandbox(&self) -> Option<&crate::shell::Sandbox> {
-        self.shared.hands.commands.get().map(|commands| commands.sandbox())
+        self.shared.runner.commands.get().map(|commands| commands.sandbox())
     }
 
-    /// The names of the tools that the model sees. During a run: at its last step.
-    pub fn visible(&self) -> Vec<String> {
-        self.shared.glance().visible
+    /// Returns the names of the visible tools; during a run, as of its last step.
+    pub fn visible_tools(&self) -> Vec<String> {
+        self.shared.snapshot().visible
     }
 
-    /// Whether there are tools that are hidden until they are searched for. Waits for a run that is
-    /// going on.
+    /// Returns whether some tools are hidden until they are searched for. Waits for a run in
+    /// progress.
     pub async fn has_deferred_tools(&self) -> bool {
-        self.shared.talk.lock().await.conversation.session().has_deferred_tools()
+        self.shared.state.lock().await.conversation.session().has_deferred_tools()
     }
 
-    /// What is wrong with the names of pre-discovered tools and with the patterns of selected ones:
-    /// each that means no tool, with the nearest names. Waits for a run that is going on.
+    /// Returns a message for each name of a pre-discovered tool and each pattern of selected tools
+    /// that matches no tool, with similar names. Waits for a run in progress.
     pub async fn unmatched_names(&self) -> Vec<String> {
-        self.shared.talk.lock().await.conversation.session().unmatched_names()
+        self.shared.state.lock().await.conversation.session().unmatched_names()
     }
 
-    /// The names of allowed calls ([`AgentBuilder::grants`]) that meant no tool when the agent started.
+    /// Returns the names of allowed calls ([`AgentBuilder::grants`]) that matched no tool when the
+    /// agent started.
     pub fn unmatched_grants(&self) -> Vec<String> {
-        self.shared.hands.grants.unmatched()
+        self.shared.runner.grants.unmatched()
     }
 
-    /// How many tools may be found in all.
+    /// Returns the number of tools that can be found.
     pub fn tool_count(&self) -> usize {
-        self.shared.glance().tools
+        self.shared.snapshot().tools
     }
 
-    /// What all runs together cost, as the provider counts, and in money where prices are
-    /// known. During a run: up to its last step.
-    pub fn spent(&self) -> (Usage, Option<f64>) {
-        let spent = self.shared.glance().spent;
+    /// Returns the token usage of all runs, and its cost if prices are known. During a run: as of
+    /// its last step.
+    pub fn total_usage(&self) -> (Usage, Option<f64>) {
+        let spent = self.shared.snapshot().spent;
         (spent, self.shared.prices.map(|prices| prices.cost(spent)))
     }
 
-    /// The conversation as a value that [`AgentBuilder::resume`] takes. Waits for a run that
-    /// is going on, so a tool must not call it.
+    /// Serializes the conversation for [`AgentBuilder::resume`]. Waits for a run in progress, so a
+    /// tool must not call it.
     pub async fn save(&self) -> Value {
-        let mut talk = self.shared.talk.lock().await;
-        talk.settle();
-        talk.to_json(self.shared.mode)
+        let mut state = self.shared.state.lock().await;
+        state.repair_interrupted();
+        state.to_json(self.shared.mode)
     }
 
-    /// Writes the conversation to the transcript file, where there is one.
+    /// Writes the conversation to the transcript file, if there is one.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub async fn write_transcript(&self) -> Result<(), SaveError> {
-        let mut talk = self.shared.talk.lock().await;
-        talk.settle();
-        self.shared.write(&talk).await
+        let mut state = self.shared.state.lock().await;
+        state.repair_interrupted();
+        self.shared.write_transcript(&state).await
     }
 
-    /// Lets the model sum the conversation up, and goes on from there. What was found stays
-    /// found. Waits for a run that is going on.
+    /// Replaces the conversation by a summary that the model writes. Found tools stay loaded. Waits
+    /// for a run in progress.
     ///
     /// # Errors
-    /// When the model cannot be asked; the conversation is then as before. It also stays as it
-    /// was where the model gives no summary.
+    /// If the request to the model fails; the conversation is then unchanged. It is also unchanged
+    /// if the model returns no summary.
     pub async fn compact(&self) -> Result<(), RunError> {
-        let mut talk = self.shared.talk.lock().await;
-        talk.settle();
-        self.shared.compact(&mut talk, false).await?;
-        self.shared.look(&talk);
+        let mut state = self.shared.state.lock().await;
+        state.repair_interrupted();
+        self.shared.compact(&mut state, false).await?;
+        self.shared.update_snapshot(&state);
         Ok(())
     }
 
-    /// What was said, in the form of the model's provider. Waits for a run that is going on.
+    /// Returns the messages in the provider's format. Waits for a run in progress.
     pub async fn history(&self) -> Vec<Value> {
-        let mut talk = self.shared.talk.lock().await;
-        talk.settle();
-        talk.conversation.marked_history()
+        let mut state = self.shared.state.lock().await;
+        state.repair_interrupted();
+        state.conversation.marked_history()
     }
 
-    /// Goes on from another history: one that the host program has compacted itself.
+    /// Replaces the messages, for example by a history that the host program has compacted.
     pub async fn replace_history(&self, messages: Vec<Value>) {
-        let mut talk = self.shared.talk.lock().await;
-        talk.settle();
-        talk.conversation.resume(messages);
+        let mut state = self.shared.state.lock().await;
+        state.repair_interrupted();
+        state.conversation.resume(messages);
     }
 
-    /// Ends the servers, and waits until their processes are gone. Also a dropped agent ends
-    /// them, without waiting.
+    /// Stops the servers and waits until their processes have ended. Dropping the agent stops them
+    /// without waiting.
     pub async fn stop(&self) {
         self.fleet().stop().await;
     }
 }
 
-/// A run that is going on. Dropping it cancels it.
+/// A run in progress. Dropping it cancels the run.
 #[derive(Debug)]
 pub struct Run {
-    events: mpsc::UnboundedReceiver<Event>,
-    task: Option<JoinHandle<Result<Answer, RunError>>>,
+    events: mpsc::UnboundedReceiver<AgentEvent>,
+    task: Option<JoinHandle<Result<RunAnswer, RunError>>>,
 }
 
 impl Run {
-    /// What happens next; `None` when it is over.
-    pub async fn next(&mut self) -> Option<Event> {
+    /// Waits for the next event; `None` when the run has ended.
+    pub async fn next(&mut self) -> Option<AgentEvent> {
         self.events.recv().await
     }
 
-    /// Takes it back. Calls that are running are given up, and their servers told.
+    /// Cancels the run. Calls in progress are dropped, and their servers are notified.
     pub fn cancel(&self) {
         if let Some(task) = &self.task {
             task.abort();
         }
     }
 
-    /// What it came to.
+    /// Waits for the end of the run and returns its answer.
     ///
     /// # Errors
-    /// When the model cannot be asked, a limit is reached, or it was cancelled.
-    pub async fn answer(mut self) -> Result<Answer, RunError> {
+    /// If a request to the model fails, a limit is reached, or the run was cancelled.
+    pub async fn answer(mut self) -> Result<RunAnswer, RunError> {
         match self.task.take() {
             Some(task) => match task.await {
                 Ok(ended) => ended,
-                Err(error) if error.is_panic() => Err(RunError::Broken),
+                Err(error) if error.is_panic() => Err(RunError::Panicked),
                 Err(_) => Err(RunError::Cancelled),
             },
             None => Err(RunError::Cancelled),

@@ -1,4 +1,4 @@
-//! The person at the other end.
+//! The user of an agent: questions, approvals, and policies on calls.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -9,59 +9,59 @@ use pegboard_discovery::{
 };
 use serde_json::Value;
 
-/// A question to the person.
+/// A question to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The tool that asks.
     pub tool: String,
-    /// What is asked.
+    /// The text of the question.
     pub text: String,
-    /// Suggested answers; any text will do where there are none.
+    /// Suggested answers; if empty, any text is an answer.
     pub options: Vec<String>,
 }
 
-/// A call that wants to be allowed.
+/// A call that is to be approved.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct CallRequest {
     /// The server; `None` for tools of the host program.
     pub server: Option<String>,
     /// The tool.
     pub tool: String,
-    /// What it would be called with.
+    /// The arguments.
     pub arguments: Value,
 }
 
-/// Whether a call may be made.
+/// The decision on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// This once.
+pub enum ApprovalDecision {
+    /// Allow this call.
     Allow,
-    /// From now on, as long as the agent lives.
+    /// Allow this call and all later calls of the tool by this agent.
     AllowAlways,
-    /// Not; the model gets to read why.
+    /// Reject the call; the model reads the reason.
     Deny(String),
 }
 
-/// Something that a person does.
-pub type Deciding<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The future of an answer or a decision of the user.
+pub type HumanFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Somebody who can be asked.
+/// The user who answers questions and approves calls.
 pub trait Human: Send + Sync + 'static {
-    /// Answers a question; `None` when there is no answer to be had.
-    fn answer(&self, question: Question) -> Deciding<'_, Option<String>>;
+    /// Answers a question; `None` if there is no answer.
+    fn answer(&self, question: Question) -> HumanFuture<'_, Option<String>>;
 
-    /// Decides about a call. Asks like any other question unless there is a better way.
-    fn approve(&self, request: Request) -> Deciding<'_, Verdict> {
+    /// Decides on a call. By default it asks a question with the options yes, always and no.
+    fn approve(&self, request: CallRequest) -> HumanFuture<'_, ApprovalDecision> {
         let whose = request.server.as_ref().map_or(String::new(), |server| format!(" of `{server}`"));
         let text = format!("Call `{}`{whose} with {}?", request.tool, request.arguments);
         let options = ["yes", "always", "no"].map(str::to_owned).to_vec();
         let question = Question { tool: request.tool, text, options };
         Box::pin(async move {
             match self.answer(question).await.as_deref().map(str::trim) {
-                Some("yes" | "y") => Verdict::Allow,
-                Some("always" | "a") => Verdict::AllowAlways,
-                Some("no" | "n" | "") | None => Verdict::Deny("the user declined".to_owned()),
-                Some(reason) => Verdict::Deny(format!("the user declined: {reason}")),
+                Some("yes" | "y") => ApprovalDecision::Allow,
+                Some("always" | "a") => ApprovalDecision::AllowAlways,
+                Some("no" | "n" | "") | None => ApprovalDecision::Deny("the user declined".to_owned()),
+                Some(reason) => ApprovalDecision::Deny(format!("the user declined: {reason}")),
             }
         })
     }
@@ -72,44 +72,43 @@ where
     F: Fn(Question) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Option<String>> + Send + 'static,
 {
-    fn answer(&self, question: Question) -> Deciding<'_, Option<String>> {
+    fn answer(&self, question: Question) -> HumanFuture<'_, Option<String>> {
         Box::pin(self(question))
     }
 }
 
-/// What the host program does not let through, beyond what names alone can say.
-pub trait Policy: Send + Sync + 'static {
-    /// Whether a server's tool is there at all.
-    fn shows(&self, server: &str, tool: &str) -> bool {
+/// Rules of the host program that hide tools and reject calls, beyond selection by name.
+pub trait CallPolicy: Send + Sync + 'static {
+    /// Returns whether a server's tool is visible.
+    fn is_visible(&self, server: &str, tool: &str) -> bool {
         let _ = (server, tool);
         true
     }
 
-    /// The description of a server's tool as the model gets to read it; `None` if that is as the
-    /// server wrote it.
-    fn describes(&self, server: &str, description: &str) -> Option<String> {
+    /// Returns a replacement for the description of a server's tool; `None` keeps it.
+    fn rewrite_description(&self, server: &str, description: &str) -> Option<String> {
         let _ = (server, description);
         None
     }
 
-    /// Why a call must not be made, if it must not; the model gets to read it.
-    fn forbids(&self, request: &Request) -> Option<String> {
+    /// Returns why a call is rejected, if it is; the model reads the reason.
+    fn reject_call(&self, request: &CallRequest) -> Option<String> {
         let _ = request;
         None
     }
 }
 
-/// The steps of a configuration, as they are in the gateway.
-impl Policy for Policies {
-    fn shows(&self, server: &str, tool: &str) -> bool {
+/// The policies of a configuration, as in the gateway.
+impl CallPolicy for Policies {
+    fn is_visible(&self, server: &str, tool: &str) -> bool {
         Policies::shows(self, server, tool)
     }
 
-    fn describes(&self, server: &str, description: &str) -> Option<String> {
+    fn rewrite_description(&self, server: &str, description: &str) -> Option<String> {
         self.enriched(server, description)
     }
 
-    fn forbids(&self, request: &Request) -> Option<String> {
+    fn reject_call(&self, request: &CallRequest) -> Option<String> {
         let (server, tool) = (request.server.as_deref().unwrap_or_default(), &request.tool);
         let Blocked { rule, is_logged } = Policies::forbids(self, server, tool, &request.arguments)?;
         if is_logged {
@@ -119,7 +118,7 @@ impl Policy for Policies {
     }
 }
 
-/// Calls that were consented to beforehand.
+/// Calls that are allowed without asking the user.
 ///
 /// ```
 /// use pegboard_agent::Grants;
@@ -134,29 +133,29 @@ pub struct Grants(Vec<Grant>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Grant {
-    /// As it was given.
+    /// The pattern or name as given.
     text: String,
     /// `None` for a tool of the host program.
     server: Option<String>,
     tool: String,
-    /// Whether it was looked for and means no tool.
+    /// Whether the name matched no tool.
     is_unmatched: bool,
 }
 
-/// A name of an allowed call that several tools have.
+/// The name of an allowed call matches several tools.
 #[derive(Debug, thiserror::Error)]
 #[error("`{name}` is the name of several tools: {}", candidates.join(", "))]
 pub struct AmbiguousGrant {
-    /// The name that was given.
+    /// The name as given.
     pub name: String,
     /// The names that the model uses for these tools.
     pub candidates: Vec<String>,
 }
 
 impl Grants {
-    /// Calls by their patterns: `SERVER:TOOL` or `SERVER___TOOL`, in which `*` stands for any text, the
-    /// name of a tool of the host program, or any other name of a tool that means only one. The name
-    /// in a pattern with `*` is the one at the server.
+    /// Creates grants from patterns: `SERVER:TOOL` or `SERVER___TOOL`, in which `*` matches any
+    /// text, the name of a tool of the host program, or any other name that matches only one tool.
+    /// A pattern with `*` is compared with the name at the server.
     pub fn new(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let grant = |text: &str| {
             let (server, tool) = match text.split_once(':').or_else(|| text.split_once("___")) {
@@ -168,8 +167,8 @@ impl Grants {
         Self(patterns.into_iter().map(|one| grant(one.as_ref())).collect())
     }
 
-    /// Replaces names by the tools that they mean. A name that means none is kept, since its server
-    /// may come later.
+    /// Replaces names by the tools that they match. A name without a match is kept, since its
+    /// server may connect later.
     pub(crate) fn resolve(&mut self, catalog: &Catalog, selection: &Selection) -> Result<(), AmbiguousGrant> {
         for grant in &mut self.0 {
             let is_host_tool = grant.server.is_none() && HostTool::from_name(&grant.tool).is_some();
@@ -196,34 +195,34 @@ impl Grants {
         Ok(())
     }
 
-    /// The names that mean no tool.
+    /// Returns the names that match no tool.
     pub(crate) fn unmatched(&self) -> Vec<String> {
         self.0.iter().filter(|grant| grant.is_unmatched).map(|grant| grant.text.clone()).collect()
     }
 
-    /// Whether a call of this tool is among them.
+    /// Returns whether a call of this tool is allowed.
     pub fn covers(&self, server: Option<&str>, tool: &str) -> bool {
         self.0.iter().any(|grant| {
             let is_of = match (&grant.server, server) {
-                (Some(of), Some(server)) => fits(of, server),
+                (Some(of), Some(server)) => matches_pattern(of, server),
                 (None, None) => true,
                 _ => false,
             };
-            is_of && fits(&grant.tool, tool)
+            is_of && matches_pattern(&grant.tool, tool)
         })
     }
 }
 
 impl Grant {
-    /// Whether a tool has exactly this name: for the model, or with its server.
+    /// Returns whether this is exactly the name of a tool: for the model, or with its server.
     fn is_name_of(&self, tool: &Tool) -> bool {
         let is_at_server = self.server.as_deref() == tool.server_name() && self.tool == tool.upstream_name();
         tool.name() == self.text || is_at_server
     }
 }
 
-/// Whether `text` fits a pattern in which `*` stands for any text.
-fn fits(pattern: &str, text: &str) -> bool {
+/// Returns whether `text` matches a pattern in which `*` matches any text.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut last = None;
@@ -236,32 +235,32 @@ fn fits(pattern: &str, text: &str) -> bool {
     last.map_or(rest.is_empty(), |last: &str| rest.ends_with(last))
 }
 
-/// Which calls need a person's consent.
+/// Which calls need the user's approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
-    /// None.
+    /// No calls.
     #[default]
     Never,
-    /// Those of servers that may delete or overwrite, as far as they do not say otherwise;
-    /// functions of the host program that say so; and commands.
+    /// Calls of servers' tools that may delete or overwrite, unless their annotations say
+    /// otherwise; calls of the host program's tools that are marked as destructive; and commands.
     Destructive,
-    /// Those that do not say that they change nothing, and commands.
+    /// Calls of tools that are not marked as read-only, and commands.
     Writing,
-    /// All.
+    /// All calls.
     Always,
 }
 
 impl Approval {
-    /// Whether a call of `tool` needs consent.
-    pub(crate) fn is_needed(self, tool: &Tool) -> bool {
+    /// Returns whether a call of `tool` needs approval.
+    pub(crate) fn is_needed_for(self, tool: &Tool) -> bool {
         let (risk, is_own) = (tool.annotations().risk(), tool.is_own());
-        // Tools that steer the conversation do nothing to the world.
+        // Tools that control the conversation have no side effects.
         if self == Self::Never || is_always_on(tool) {
             return false;
         }
         match self {
             Self::Never => false,
-            // Servers are strangers; the host program knows what its own functions do.
+            // Servers are not trusted; the host program knows what its own tools do.
             Self::Destructive if is_own => tool.annotations().destructive == Some(true),
             Self::Destructive => risk == Risk::Destructive,
             Self::Writing => risk != Risk::Read,

@@ -1,4 +1,4 @@
-//! What an agent is to be.
+//! The builder of an agent.
 
 mod build;
 mod conversation;
@@ -19,19 +19,19 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::error::BuildError;
-use self::resume::History;
+use self::resume::SavedConversation;
 use crate::{
     agent::ModelClient,
-    approval::{Approval, Grants, Human, Policy},
+    approval::{Approval, CallPolicy, Grants, Human},
     commands::CommandSettings,
     custom::{CustomTool, ToolDef, ToolHandler, ToolMeta},
     final_answer::FinalAnswer,
     outputs::OutputSettings,
     program::Program,
-    settings::{Limits, Mode, Prices, ToolSearch},
+    settings::{Mode, Prices, RunLimits, ToolSearch},
 };
 
-/// An agent to be.
+/// Configures and builds an [`Agent`](crate::Agent).
 #[must_use]
 pub struct AgentBuilder {
     model: Model,
@@ -49,7 +49,7 @@ pub struct AgentBuilder {
     learner: Option<Arc<dyn Learner>>,
     pre_discovered: Vec<String>,
     selection: Selection,
-    limits: Limits,
+    limits: RunLimits,
     prices: Option<Prices>,
     outputs: Option<OutputSettings>,
     commands: CommandSettings,
@@ -57,7 +57,7 @@ pub struct AgentBuilder {
     human: Option<Arc<dyn Human>>,
     approval: Approval,
     grants: Grants,
-    policy: Option<Arc<dyn Policy>>,
+    policy: Option<Arc<dyn CallPolicy>>,
     names: Style,
     prefixes: Prefixes,
     final_answer: Option<FinalAnswer>,
@@ -89,7 +89,7 @@ impl AgentBuilder {
             learner: None,
             pre_discovered: Vec::new(),
             selection: Selection::everything(),
-            limits: Limits::default(),
+            limits: RunLimits::default(),
             prices: None,
             outputs: None,
             commands: CommandSettings::default(),
@@ -106,138 +106,142 @@ impl AgentBuilder {
         }
     }
 
-    /// Whoever carries the conversation to the model. Without one, [`Client::from_env`](pegboard_llm::Client::from_env).
+    /// Sets the client of the model; by default
+    /// [`Client::from_env`](pegboard_llm::Client::from_env).
     pub fn client(mut self, client: impl ModelClient) -> Self {
         self.client = Some(Arc::new(client));
         self
     }
 
-    /// What the model is told to be.
-    pub fn system(mut self, text: impl Into<String>) -> Self {
+    /// Sets the system prompt.
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.system = Some(text.into());
         self
     }
 
-    /// What requests mark for the provider's prompt cache; by default everything that the next
-    /// request will begin with.
-    pub fn cache(mut self, cache: PromptCache) -> Self {
+    /// Sets which parts of a request are marked for the provider's prompt cache; by default
+    /// everything that the next request will begin with.
+    pub fn prompt_cache(mut self, cache: PromptCache) -> Self {
         self.cache = cache;
         self
     }
 
-    /// Fields of the body of every request beside the agent's own, such as `temperature`. They
-    /// take precedence.
-    pub fn extra(mut self, fields: serde_json::Map<String, Value>) -> Self {
+    /// Adds fields to the body of every request, such as `temperature`. They take precedence over
+    /// the agent's own.
+    pub fn extra_fields(mut self, fields: serde_json::Map<String, Value>) -> Self {
         self.extra.extend(fields);
         self
     }
 
-    /// The folder in which it is kept which tools were approved; without one every tool is.
-    /// See [`Pinning`](pegboard_upstream::config::Pinning).
+    /// Sets the folder with the approved tools; without one every tool is approved. See
+    /// [`Pinning`](pegboard_upstream::config::Pinning).
     pub fn pins(mut self, folder: impl Into<PathBuf>) -> Self {
         self.pins = Some(folder.into());
         self
     }
 
-    /// The servers under `mcpServers` of a file, as every MCP client has them.
+    /// Reads servers from `mcpServers` of a configuration file, the format that all MCP clients
+    /// use.
     pub fn mcp_config(mut self, path: impl Into<PathBuf>) -> Self {
         self.config = Some(path.into());
         self
     }
 
-    /// Further servers.
+    /// Adds servers.
     pub fn servers(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
         self.servers.extend(servers);
         self
     }
 
-    /// Where logins to remote servers are kept; without them, none are used.
+    /// Sets the store of logins to remote servers; by default no logins are used.
     pub fn logins(mut self, logins: Logins) -> Self {
         self.logins = Some(logins);
         self
     }
 
-    /// A tool of the host program.
+    /// Adds a tool of the host program.
     pub fn tool(mut self, tool: CustomTool) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// [`tool`](Self::tool), from its parts.
+    /// Adds a tool of the host program from its parts.
     pub fn tool_with_meta(self, def: ToolDef, handler: impl ToolHandler, meta: ToolMeta) -> Self {
         self.tool(CustomTool::new(def, handler).with_meta(meta))
     }
 
-    /// How the model gets at its tools.
+    /// Sets how the model reaches its tools.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Tools are searched for, in this way. [`mode`](Self::mode) after it decides when.
+    /// Enables tool search with these settings. A later call of [`mode`](Self::mode) overrides when
+    /// it is used.
     pub fn tool_search(mut self, search: ToolSearch) -> Self {
         self.search = search;
         self.mode = Mode::ToolSearch;
         self
     }
 
-    /// Whoever learns from what is called after a search; without one, nobody does. The habits
-    /// are those of the [local user](pegboard_discovery::Holder::Local).
+    /// Sets the learner that is told about calls after a search; by default nothing is learned.
+    /// Usage is that of the [local user](pegboard_discovery::Holder::Local).
     pub fn learner(mut self, learner: Arc<dyn Learner>) -> Self {
         self.learner = Some(learner);
         self
     }
 
-    /// Tools that are visible without being searched for. Names that nothing has are ignored.
+    /// Makes tools visible without a search. Names that match no tool are ignored.
     pub fn pre_discovered(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.pre_discovered.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Servers and categories whose tools may be seen; with
-    /// [`selected_tools`](Self::selected_tools), what either names.
+    /// Restricts the tools to these servers and categories; together with
+    /// [`selected_tools`](Self::selected_tools), to the union of both.
     pub fn selected_servers(mut self, servers: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.selection = self.selection.allow_servers(servers);
         self
     }
 
-    /// Tools that may be seen: `server:tool`, `category:tool`, `server:*` or a name.
+    /// Restricts the tools to these patterns: `server:tool`, `category:tool`, `server:*` or a name.
     pub fn selected_tools(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.selection = self.selection.allow_tools(patterns);
         self
     }
 
-    /// Servers and tools that must not be seen.
+    /// Hides servers and tools.
     pub fn denied(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.selection = self.selection.deny(patterns);
         self
     }
 
-    /// What may be seen at most; whatever else is selected is within it.
+    /// Restricts the tools to a selection; other selections apply within it.
     pub fn selection(mut self, most: Selection) -> Self {
         self.selection = most.exempt(HostTool::OFFERS.map(HostTool::name)).narrowed_to(self.selection);
         self
     }
 
-    /// How far runs may go.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// Sets the limits of runs.
+    pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What the model costs.
+    /// Sets the prices of the model.
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
     }
 
-    /// Large outputs go to files, and the model reads of them what it needs.
+    /// Writes large outputs to files, from which the model reads what it needs.
     pub fn offload(mut self, settings: OutputSettings) -> Self {
         self.outputs = Some(settings);
         self
     }
 
-    /// Tools are an HTTP API for commands that the model writes and that run like this.
+    /// Serves the tools as an HTTP API to commands that the model writes, and runs these commands
+    /// with these settings.
     #[cfg(feature = "code-execution")]
     pub fn code_execution(mut self, settings: crate::shell::ShellSettings) -> Self {
         self.commands.shell = Some(settings);
@@ -245,67 +249,68 @@ impl AgentBuilder {
         self
     }
 
-    /// Each conversation works in a folder of its own, below that of its
-    /// [`ShellSettings`](crate::shell::ShellSettings): what one leaves there must not be run by another.
+    /// Gives each conversation a folder of its own below that of its
+    /// [`ShellSettings`](crate::shell::ShellSettings), so that files of one conversation are not
+    /// run by another.
     #[cfg(feature = "code-execution")]
-    pub fn own_folder(mut self) -> Self {
+    pub fn folder_per_conversation(mut self) -> Self {
         self.commands.has_own_folder = true;
         self
     }
 
-    /// The `pegboard` binary, or a program that answers to the same hidden commands: it runs
-    /// queries and commands in processes of their own. Without one, `pegboard` is looked for
-    /// on the search path.
+    /// Sets the path of the `pegboard` binary, or of a program with the same hidden commands: it
+    /// runs queries and commands in separate processes. By default `pegboard` is searched in
+    /// `PATH`.
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(Program::at(path));
         self
     }
 
-    /// Somebody who can be asked.
+    /// Sets the user who answers questions and approves calls.
     pub fn human(mut self, human: impl Human) -> Self {
         self.human = Some(Arc::new(human));
         self
     }
 
-    /// Which calls need that person's consent.
+    /// Sets which calls need the user's approval.
     pub fn approval(mut self, approval: Approval) -> Self {
         self.approval = approval;
         self
     }
 
-    /// Calls that need no further consent.
+    /// Allows calls without asking the user.
     pub fn grants(mut self, grants: Grants) -> Self {
         self.grants = grants;
         self
     }
 
-    /// What is not let through, beyond what names alone can say.
-    pub fn policy(mut self, policy: impl Policy) -> Self {
+    /// Sets a policy that hides tools and rejects calls, beyond selection by name.
+    pub fn policy(mut self, policy: impl CallPolicy) -> Self {
         self.policy = Some(Arc::new(policy));
         self
     }
 
-    /// Sets how tools of servers are named, and when their names carry the server. Without it,
-    /// `server___tool` where more than one server is enabled.
+    /// Sets how tools of servers are named, and when their names contain the server. By default
+    /// `server___tool` if more than one server is enabled.
     pub fn names(mut self, style: Style, prefixes: Prefixes) -> Self {
         (self.names, self.prefixes) = (style, prefixes);
         self
     }
 
-    /// The answer must be a `T`: the model hands it over to a tool that takes nothing else,
-    /// and that ends the run.
+    /// Requires a structured answer of type `T`: the model submits it with a tool that accepts
+    /// nothing else and ends the run.
     pub fn output<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
         self.final_answer = Some(FinalAnswer::of::<T>());
         self
     }
 
-    /// Goes on with a conversation that [`Agent::save`](crate::Agent::save) saved.
+    /// Continues a conversation that [`Agent::save`](crate::Agent::save) saved.
     pub fn resume(mut self, saved: Value) -> Self {
         self.saved = Some(saved);
         self
     }
 
-    /// Keeps the conversation in this file, turn by turn, and goes on with what is in it.
+    /// Writes the conversation to this file after every turn, and continues the conversation in it.
     pub fn transcript(mut self, path: impl Into<PathBuf>) -> Self {
         self.transcript = Some(path.into());
         self

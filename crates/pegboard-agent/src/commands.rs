@@ -1,4 +1,4 @@
-//! Commands that the model writes, and the API that they call tools by.
+//! The commands that the model writes, and the API through which they call tools.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -13,23 +13,23 @@ use serde_json::Value;
 pub(crate) use crate::code::ToolApi;
 use crate::{
     builder::BuildError,
-    call_runner::{Done, Hands},
-    code::{ApiSettings, Invoke, Invoked, Invoking},
+    call_runner::{CallOutcome, CallRunner},
+    code::{ApiSettings, InvokeFuture, InvokeOutcome, ToolInvoker},
     program::Program,
-    shell::{Api, Sandbox, Shell, ShellSettings},
+    shell::{ApiAccess, Sandbox, Shell, ShellSettings},
 };
 
-/// How commands run, as far as it is set.
+/// The settings of commands.
 #[derive(Debug, Default)]
 pub(crate) struct CommandSettings {
     pub(crate) shell: Option<ShellSettings>,
-    /// Each conversation works in a folder of its own.
+    /// Whether each conversation works in a folder of its own.
     pub(crate) has_own_folder: bool,
 }
 
 impl CommandSettings {
     /// Returns the settings for the conversation `id`.
-    fn shell_of(self, id: &str) -> ShellSettings {
+    fn shell_settings(self, id: &str) -> ShellSettings {
         match self.shell {
             Some(mut settings) => {
                 if self.has_own_folder {
@@ -47,25 +47,25 @@ impl CommandSettings {
 pub(crate) struct Commands(Shell);
 
 impl Commands {
-    /// Serves the tools to commands, and gets ready to run them.
+    /// Starts the tool API, and prepares the shell.
     pub(crate) async fn start(
-        hands: &Arc<Hands>,
+        runner: &Arc<CallRunner>,
         settings: CommandSettings,
         id: &str,
         program: Option<Program>,
     ) -> Result<(Self, ToolApi), BuildError> {
-        let settings = settings.shell_of(id);
-        let api = ToolApi::start(Arc::clone(hands) as Arc<dyn Invoke>, ApiSettings::default()).await?;
-        let reach = Api { address: api.address(), token: api.token().to_owned() };
-        // It tries the sandboxes for real.
+        let settings = settings.shell_settings(id);
+        let api = ToolApi::start(Arc::clone(runner) as Arc<dyn ToolInvoker>, ApiSettings::default()).await?;
+        let reach = ApiAccess { address: api.address(), token: api.token().to_owned() };
+        // Creating the shell tries the sandboxes, which blocks.
         let shell = tokio::task::spawn_blocking(move || Shell::new(settings, program, Some(reach)));
-        Ok((Self(shell.await.map_err(|_| BuildError::Broken)??), api))
+        Ok((Self(shell.await.map_err(|_| BuildError::Panicked)??), api))
     }
 
-    pub(crate) async fn run(&self, command: &str, timeout: Option<Duration>) -> Done {
+    pub(crate) async fn run(&self, command: &str, timeout: Option<Duration>) -> CallOutcome {
         match self.0.run(command, timeout).await {
-            Ok(ran) => Done { is_error: ran.ended_by.is_some(), ..Done::ok(ran.to_string()) },
-            Err(error) => Done::error(with_causes(&error)),
+            Ok(ran) => CallOutcome { is_error: ran.ended_by.is_some(), ..CallOutcome::ok(ran.to_string()) },
+            Err(error) => CallOutcome::error(with_causes(&error)),
         }
     }
 
@@ -74,18 +74,18 @@ impl Commands {
     }
 }
 
-impl Hands {
-    /// The tool that a script means, or the names nearest to what it says.
+impl CallRunner {
+    /// Returns the tool that a script names, or similar names.
     fn find(&self, server: Option<&str>, name: &str) -> Result<Arc<Tool>, Vec<String>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
         openapi::find(&catalog, &self.selection, server, name)
     }
 }
 
-impl Invoke for Hands {
-    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> Invoking<'a> {
+impl ToolInvoker for CallRunner {
+    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> InvokeFuture<'a> {
         Box::pin(async move {
-            let Ok(tool) = self.find(server, name) else { return Invoked::Unknown };
+            let Ok(tool) = self.find(server, name) else { return InvokeOutcome::Unknown };
             let target = Target {
                 is_wrapped: false,
                 id: Some(tool.id().to_owned()),
@@ -93,12 +93,12 @@ impl Invoke for Hands {
                 name: tool.upstream_name().to_owned(),
                 arguments,
             };
-            let Done { text, value, is_error } = self.carry_out(target).await;
-            Invoked::Done { text, value, is_error }
+            let CallOutcome { text, value, is_error } = self.run_call(target).await;
+            InvokeOutcome::Done { text, value, is_error }
         })
     }
 
-    fn nearest(&self, server: Option<&str>, name: &str) -> Vec<String> {
+    fn similar_names(&self, server: Option<&str>, name: &str) -> Vec<String> {
         self.find(server, name).err().unwrap_or_default()
     }
 }

@@ -1,29 +1,29 @@
-//! An agent without code execution.
+//! Replaces `commands` in builds without code execution.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
     builder::BuildError,
-    call_runner::{Done, Hands},
+    call_runner::{CallOutcome, CallRunner},
     program::Program,
 };
 
-/// How commands run.
+/// The settings of commands.
 #[derive(Debug, Default)]
 pub(crate) struct CommandSettings {}
 
-/// The API for commands, of which there is none.
+/// The tool API, which does not exist in this build.
 pub(crate) type ToolApi = Infallible;
 
-/// Runs commands, of which there are none.
+/// Runs commands; cannot be created in this build.
 #[derive(Debug)]
 pub(crate) struct Commands(Infallible);
 
 impl Commands {
-    /// Returns an error: there is no code execution.
+    /// Returns an error: code execution is not compiled in.
     #[expect(clippy::unused_async, reason = "other builds wait here")]
     pub(crate) async fn start(
-        _hands: &Arc<Hands>,
+        _hands: &Arc<CallRunner>,
         _settings: CommandSettings,
         _id: &str,
         _program: Option<Program>,
@@ -32,7 +32,7 @@ impl Commands {
     }
 
     #[expect(clippy::unused_async, reason = "other builds wait here")]
-    pub(crate) async fn run(&self, _command: &str, _timeout: Option<Duration>) -> Done {
+    pub(crate) async fn run(&self, _command: &str, _timeout: Option<Duration>) -> CallOutcome {
         match self.0 {}
     }
 }

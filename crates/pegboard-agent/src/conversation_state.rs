@@ -1,5 +1,5 @@
-//! The conversation of an agent: what must be kept consistent whatever interrupts it, and how
-//! it gets to disk and back.
+//! The state of an agent's conversation: kept consistent when a run is interrupted, saved to disk
+//! and restored.
 
 use std::{
     ffi::OsString,
@@ -21,135 +21,135 @@ use pegboard_state::platform::restrict_to_owner;
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Shared, Tell},
-    events::Event,
-    run::add,
+    agent::{EventSender, Shared},
+    events::AgentEvent,
+    run::add_usage,
     settings::Mode,
     sources::Sources,
 };
 
-/// The version of the saved form.
+/// The version of the saved format.
 const FORMAT: u64 = 1;
 
-/// Bytes of a transcript; a larger one is refused.
+/// Maximum size of a transcript in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What a model reads of a call that was given up.
+/// The result of a call that was cancelled, for the model.
 const GIVEN_UP: &str = "the call was cancelled before it returned; it may or may not have taken effect";
 
-/// Characters of a question that a summary repeats.
+/// Maximum number of characters of the user's message in a summary.
 const MAX_ASKED: usize = 4000;
 
-/// Hexadecimal digits of a conversation's name.
+/// Number of hexadecimal digits of a conversation's identifier.
 pub(crate) const ID_DIGITS: usize = 16;
 
-/// Why a saved conversation cannot be gone on with.
+/// Why a saved conversation cannot be continued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It could not be kept there.
+    /// The file cannot be written.
     #[error("cannot write in the folder of `{}`", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Another agent keeps its conversation there.
+    /// Another agent uses the file.
     #[error("`{}` is in use by another agent", path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// There are two to go on with.
+    /// Both a saved conversation and a transcript with content were given.
     #[error("`{}` already contains another conversation than the one to resume", path.display())]
-    Two {
+    TwoSources {
         /// The file.
         path: PathBuf,
     },
-    /// It is no saved conversation.
+    /// The content is not a saved conversation.
     #[error("not a saved conversation: {reason}")]
-    Garbled {
+    Invalid {
         /// What is wrong.
         reason: String,
     },
-    /// It is of another form.
+    /// The format has another version.
     #[error("the saved conversation has format {found}; this version reads format {FORMAT}")]
     Format {
-        /// What it says of itself.
+        /// The version in the file.
         found: String,
     },
-    /// It was held with another kind of provider.
+    /// The conversation was held with a model of another kind of provider.
     #[error("the saved conversation is with `{found}`; its messages cannot be sent to `{wanted}`")]
     OtherWire {
-        /// The model it was held with.
+        /// The model in the file.
         found: String,
-        /// The model that should go on.
+        /// The model of this agent.
         wanted: String,
     },
-    /// Its tool state does not fit.
+    /// The state of the session does not fit.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
 
 impl ResumeError {
-    /// What can be done about it.
+    /// Returns what the user can do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unwritable { .. } => Some("choose a file in a writable folder"),
             Self::InUse { .. } => Some("stop the other agent, or choose another file"),
-            Self::Two { .. } => Some("choose another file, or omit one of the two"),
+            Self::TwoSources { .. } => Some("choose another file, or omit one of the two"),
             Self::OtherWire { .. } => Some("continue with a model of the same provider, or choose another file"),
-            Self::Garbled { .. } | Self::Format { .. } => Some("choose another file; this one was not changed"),
+            Self::Invalid { .. } | Self::Format { .. } => Some("choose another file; this one was not changed"),
             _ => None,
         }
     }
 }
 
-/// Why a conversation cannot be saved.
+/// A conversation cannot be written to its transcript.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write `{}`", path.display())]
 pub struct SaveError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     #[source]
     pub source: io::Error,
 }
 
-/// One conversation, and the tools that can be found in it.
+/// The state of one conversation, and the sources of its tools.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct ConversationState {
     pub(crate) id: String,
     pub(crate) conversation: Conversation,
     pub(crate) sources: Sources,
-    /// Calls of the last turn that are not answered yet, each with its result if it has one.
+    /// The unanswered calls of the last turn, each with its result if there is one already.
     pending: Vec<(ToolCall, Option<CallResult>)>,
-    /// Whether the person has said something that the model has not answered.
+    /// Whether the model has not yet answered the last user message.
     pub(crate) is_unanswered: bool,
-    /// What the person asked last, for a summary that must not lose it.
+    /// The last prompt of the user, which a summary must not lose.
     pub(crate) asked: String,
-    /// What all runs together cost.
+    /// The token usage of all runs.
     pub(crate) spent: Usage,
-    /// Tokens of the last request and its answer.
+    /// Number of tokens of the last request and its answer.
     pub(crate) context: u64,
-    /// Tokens of a request below which there is no use in compacting again.
+    /// Number of tokens of a request below which compacting again is useless.
     pub(crate) compacts_above: u64,
     /// The delivery that was reported last.
     pub(crate) reported: Option<Delivery>,
-    /// How many tools were reported as hidden.
+    /// The number of hidden tools that was reported last.
     pub(crate) reported_hidden: usize,
 }
 
-impl Talk {
+impl ConversationState {
     pub(crate) fn new(id: String, conversation: Conversation, sources: Sources) -> Self {
         Self {
             id,
@@ -166,33 +166,34 @@ impl Talk {
         }
     }
 
-    /// What the person says.
-    pub(crate) fn ask(&mut self, text: &str) {
+    /// Adds a prompt of the user.
+    pub(crate) fn add_prompt(&mut self, text: &str) {
         self.asked = text.chars().take(MAX_ASKED).collect();
-        self.say(text);
+        self.add_message(text);
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn add_message(&mut self, text: &str) {
         self.conversation.say(text);
         self.is_unanswered = true;
     }
 
-    pub(crate) fn heard(&mut self, turn: &Turn) {
+    pub(crate) fn record_turn(&mut self, turn: &Turn) {
         self.pending = turn.calls.iter().map(|call| (call.clone(), None)).collect();
         self.is_unanswered = false;
-        self.spent = add(self.spent, turn.usage);
+        self.spent = add_usage(self.spent, turn.usage);
         self.context = turn.usage.input.saturating_add(turn.usage.output);
     }
 
-    /// Takes note of a result, so that it is not lost if the others never come.
-    pub(crate) fn note(&mut self, place: usize, result: CallResult) {
+    /// Records the result of a call, so that it is not lost if the run is interrupted.
+    pub(crate) fn record_result(&mut self, place: usize, result: CallResult) {
         if let Some((_, noted)) = self.pending.get_mut(place) {
             *noted = Some(result);
         }
     }
 
-    /// Puts the results of all calls into the conversation. A call without one is given up.
-    pub(crate) fn answer(&mut self) {
+    /// Adds the results of all pending calls to the conversation. A call without a result is
+    /// reported as cancelled.
+    pub(crate) fn commit_results(&mut self) {
         let given_up = |call: ToolCall| CallResult::error(call, GIVEN_UP);
         let pending = std::mem::take(&mut self.pending).into_iter();
         let results: Vec<CallResult> = pending.map(|(call, noted)| noted.unwrap_or_else(|| given_up(call))).collect();
@@ -201,14 +202,14 @@ impl Talk {
         }
     }
 
-    /// Brings a conversation that was interrupted into a state that providers take: calls
-    /// without a result get one, and a question without an answer is taken back.
-    pub(crate) fn settle(&mut self) {
+    /// Repairs a conversation that was interrupted, so that providers accept it: calls without a
+    /// result get one, and a prompt without an answer is removed.
+    pub(crate) fn repair_interrupted(&mut self) {
         self.conversation.set_tool_choice(ToolChoice::Auto);
         if std::mem::take(&mut self.is_unanswered) {
             self.conversation.remove_unanswered();
         }
-        self.answer();
+        self.commit_results();
     }
 
     pub(crate) fn to_json(&self, mode: Mode) -> Value {
@@ -245,12 +246,12 @@ impl Talk {
         })
     }
 
-    /// Goes on with what was saved.
+    /// Restores a saved conversation.
     pub(crate) fn restore(&mut self, saved: &Value) -> Result<(), ResumeError> {
         let model = check(saved, &self.conversation)?;
-        let garbled = |reason: &str| ResumeError::Garbled { reason: reason.to_owned() };
+        let garbled = |reason: &str| ResumeError::Invalid { reason: reason.to_owned() };
         let messages = saved["messages"].as_array().ok_or_else(|| garbled("`messages` is missing"))?;
-        // In another dialect the history alone says what was found.
+        // In another dialect, only the history determines what was found.
         let is_same_dialect = saved["session"]["dialect"] == self.conversation.session().dialect_name().as_str();
         if is_same_dialect {
             self.conversation.session_mut().restore(&saved["session"])?;
@@ -268,7 +269,7 @@ impl Talk {
             output: number(&spent["output"]),
         };
         self.context = number(&saved["context"]);
-        self.settle();
+        self.repair_interrupted();
         Ok(())
     }
 }
@@ -291,14 +292,13 @@ fn read_pending(saved: &Value) -> (ToolCall, Option<CallResult>) {
     (call, noted)
 }
 
-/// The name under which a saved conversation keeps its files, if it is one that we give. It
-/// becomes part of paths.
+/// Returns the identifier of a saved conversation if it is valid. It becomes part of paths.
 pub(crate) fn saved_id(saved: &Value) -> Option<String> {
     let is_ours = |id: &&str| id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     saved["id"].as_str().filter(is_ours).map(str::to_owned)
 }
 
-/// The model that a saved conversation was held with, if that can be gone on with.
+/// Returns the model of a saved conversation, if this agent can continue it.
 fn check(saved: &Value, conversation: &Conversation) -> Result<Model, ResumeError> {
     if saved["version"].as_u64() != Some(FORMAT) {
         let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
@@ -310,8 +310,8 @@ fn check(saved: &Value, conversation: &Conversation) -> Result<Model, ResumeErro
     model.ok_or_else(|| ResumeError::OtherWire { found: found.to_owned(), wanted: wanted() })
 }
 
-/// Reads a saved conversation; `None` when there is none yet.
-pub(crate) fn read(path: &Path) -> Result<Option<Value>, ResumeError> {
+/// Reads a saved conversation; `None` if there is none yet.
+pub(crate) fn read_saved(path: &Path) -> Result<Option<Value>, ResumeError> {
     let unreadable = |source| ResumeError::Unreadable { path: path.to_owned(), source };
     let file = match fs::File::open(path) {
         Ok(file) => file,
@@ -320,7 +320,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>, ResumeError> {
     };
     let length = file.metadata().map_err(unreadable)?.len();
     if length > MAX_BYTES {
-        return Err(ResumeError::Garbled {
+        return Err(ResumeError::Invalid {
             reason: format!("the file is {length} bytes, over the limit of {MAX_BYTES}"),
         });
     }
@@ -328,29 +328,30 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>, ResumeError> {
         return Ok(None);
     }
     let saved = serde_json::from_reader(io::BufReader::new(file));
-    saved.map(Some).map_err(|error| ResumeError::Garbled { reason: error.to_string() })
+    saved.map(Some).map_err(|error| ResumeError::Invalid { reason: error.to_string() })
 }
 
-/// Writes the transcript, one step at a time. A step that was given up may still be on its way
-/// to the disk; it must not overtake a later one.
+/// Writes the transcript file. Writes are numbered: a cancelled one may still be in progress and
+/// must not overwrite a later one.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct TranscriptWriter {
     path: PathBuf,
-    /// The number of the last step that was begun, and of the last that was written.
+    /// The numbers of the last write that was started and of the last that was finished.
     begun: AtomicU64,
     written: Mutex<u64>,
-    /// Held as long as the agent lives: two that write one file would lose both.
+    /// Held for the life of the agent: two agents that write one file would destroy both
+    /// conversations.
     _lock: File,
 }
 
-impl Writer {
-    /// Makes the file ours.
+impl TranscriptWriter {
+    /// Locks the file.
     pub(crate) fn new(path: PathBuf) -> Result<Self, ResumeError> {
         let unwritable = |source| ResumeError::Unwritable { path: path.clone(), source };
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(".lock");
-        let lock = owned(&path.with_file_name(name), false).map_err(unwritable)?;
+        let lock = open_private(&path.with_file_name(name), false).map_err(unwritable)?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path, begun: AtomicU64::new(0), written: Mutex::new(0), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(ResumeError::InUse { path }),
@@ -358,7 +359,7 @@ impl Writer {
         }
     }
 
-    /// Writes so that a crash leaves the old file or the new one, readable for the owner alone.
+    /// Writes the file atomically, readable only by its owner.
     fn write(&self, number: u64, state: &Value) -> io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if *written > number {
@@ -368,7 +369,7 @@ impl Writer {
         name.push(self.path.file_name().unwrap_or_default());
         name.push(format!(".{:016x}.tmp", random()?));
         let beside = self.path.with_file_name(name);
-        let filled = owned(&beside, true).and_then(|file| {
+        let filled = open_private(&beside, true).and_then(|file| {
             let mut file = BufWriter::new(file);
             serde_json::to_writer(&mut file, state)?;
             file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
@@ -388,28 +389,28 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Opens a file that its owner alone may read.
-fn owned(path: &Path, is_new: bool) -> io::Result<File> {
+/// Opens a file that only its owner may read.
+fn open_private(path: &Path, is_new: bool) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(!is_new).create_new(is_new).truncate(false);
     restrict_to_owner(&mut options).open(path)
 }
 
 impl Shared {
-    /// Writes the transcript, where there is one.
-    pub(crate) async fn write(&self, talk: &Talk) -> Result<(), SaveError> {
+    /// Writes the transcript, if there is one.
+    pub(crate) async fn write_transcript(&self, state: &ConversationState) -> Result<(), SaveError> {
         let Some(writer) = self.transcript.clone() else { return Ok(()) };
         let number = writer.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let (state, path) = (talk.to_json(self.mode), writer.path.clone());
+        let (state, path) = (state.to_json(self.mode), writer.path.clone());
         let written = tokio::task::spawn_blocking(move || writer.write(number, &state)).await;
         let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
         written.map_err(|source| SaveError { path, source })
     }
 
-    /// [`write`](Self::write); a failure does not end the run.
-    pub(crate) async fn keep(&self, talk: &Talk, tell: &Tell) {
-        if let Err(error) = self.write(talk).await {
-            let _ = tell.send(Event::Warning(format!("{error}: {}", error.source)));
+    /// Writes the transcript; a failure is only reported as a warning.
+    pub(crate) async fn write_or_warn(&self, state: &ConversationState, events: &EventSender) {
+        if let Err(error) = self.write_transcript(state).await {
+            let _ = events.send(AgentEvent::Warning(format!("{error}: {}", error.source)));
         }
     }
 }

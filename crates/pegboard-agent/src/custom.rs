@@ -1,4 +1,4 @@
-//! Tools that the host program brings itself.
+//! Tools of the host program.
 
 use std::{
     borrow::Cow,
@@ -19,26 +19,26 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::to_raw_value};
 
-/// Characters of a name that every provider takes.
+/// Maximum length of a tool name that every provider accepts.
 const MAX_NAME: usize = 64;
 
-/// Tools of its own that a program may register.
+/// Maximum number of registered tools.
 const MAX_TOOLS: usize = 10_000;
 
-/// Why a tool failed; the model gets to read it.
+/// The error of a tool; its text is shown to the model.
 pub type ToolError = Box<dyn Error + Send + Sync>;
 
-/// What a tool answers.
+/// The output of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Output {
-    /// A text.
+pub enum ToolOutput {
+    /// Plain text.
     Text(String),
-    /// A value; models read it as JSON.
+    /// A JSON value; the model reads it as JSON text.
     Json(Value),
 }
 
-impl Output {
-    /// What the model gets to read.
+impl ToolOutput {
+    /// Returns the text for the model.
     pub fn into_text(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -48,76 +48,76 @@ impl Output {
     }
 }
 
-impl From<String> for Output {
+impl From<String> for ToolOutput {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Output {
+impl From<&str> for ToolOutput {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<Value> for Output {
+impl From<Value> for ToolOutput {
     fn from(value: Value) -> Self {
         Self::Json(value)
     }
 }
 
-/// An answer to come.
-pub type Answering = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
+/// The future of a tool's output.
+pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
-/// Carries out a tool. Closures from arguments to a future are handlers.
+/// Runs a tool. Closures from arguments to a future are handlers.
 pub trait ToolHandler: Send + Sync + 'static {
-    /// Does it.
-    fn call(&self, arguments: Value) -> Answering;
+    /// Runs the tool with these arguments.
+    fn call(&self, arguments: Value) -> ToolFuture;
 }
 
 impl<F, Fut, R> ToolHandler for F
 where
     F: Fn(Value) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
-    R: Into<Output>,
+    R: Into<ToolOutput>,
 {
-    fn call(&self, arguments: Value) -> Answering {
+    fn call(&self, arguments: Value) -> ToolFuture {
         let answering = self(arguments);
         Box::pin(async move { answering.await.map(Into::into) })
     }
 }
 
-/// What a model is told of a tool.
+/// The definition of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDef {
-    /// The name to call it by.
+    /// The name.
     pub name: String,
-    /// What it does.
+    /// The description.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
 impl ToolDef {
-    /// A tool with this schema of its arguments.
+    /// Creates a definition with this schema of the arguments.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
         Self { name: name.into(), description: description.into(), input_schema }
     }
 
-    /// A tool whose arguments are an `A`.
+    /// Creates a definition with the schema of type `A`.
     pub fn of<A: JsonSchema>(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self::new(name, description, schema_of::<A>())
     }
 }
 
-/// The schema of a type, without what only its author needs.
+/// Returns the schema of a type, without the fields that a model does not need.
 fn schema_of<A: JsonSchema>() -> Value {
     let mut schema = schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<A>();
     schema.remove("$schema");
     schema.remove("title");
     let mut schema = schema.to_value();
     if schema.get("type").and_then(Value::as_str) == Some("null") {
-        // `()` and the like: no arguments.
+        // `()` and similar types have no arguments.
         schema = json!({"type": "object", "properties": {}});
     }
     schema
@@ -126,58 +126,59 @@ fn schema_of<A: JsonSchema>() -> Value {
 /// When and how a tool is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolMeta {
-    /// Whether it is hidden until searched for; `None` leaves it to the dialect.
+    /// Whether the tool is hidden until it is searched for; `None` leaves that to the dialect.
     pub deferred: Option<bool>,
-    /// A phrase that helps to find it.
+    /// A phrase by which the tool is found in addition to its description.
     pub hint: Option<String>,
-    /// When to use it, for models that search.
+    /// When to use the tool, for models that search.
     pub prompt_instructions: Option<String>,
-    /// The group that it belongs to. `structured_output` and `human` tools are always visible.
+    /// The category. `structured_output` and `human` tools are always visible.
     pub category: Option<String>,
-    /// What it says about its effects.
+    /// The annotations: whether the tool is read-only or destructive.
     pub annotations: Annotations,
-    /// Whether a call of it is the answer, and ends the run.
+    /// Whether a successful call ends the run.
     pub ends_run: bool,
 }
 
 impl ToolMeta {
-    /// Visible from the start.
+    /// Makes the tool visible from the start.
     pub fn eager() -> Self {
         Self { deferred: Some(false), ..Self::default() }
     }
 
-    /// Hidden until searched for.
+    /// Hides the tool until it is searched for.
     pub fn deferred() -> Self {
         Self { deferred: Some(true), ..Self::default() }
     }
 
-    /// Hidden until searched for, and found by `hint` as well.
+    /// Hides the tool until it is searched for; `hint` also finds it.
     pub fn deferred_with_hint(hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..Self::deferred() }
     }
 
-    /// In this group.
+    /// Puts the tool into a category.
     pub fn in_category(category: impl Into<String>) -> Self {
         Self { category: Some(category.into()), ..Self::default() }
     }
 }
 
-/// A tool of the host program: what it is, when it is shown, what it does.
+/// A tool of the host program: its definition, its visibility and its handler.
 #[derive(Clone)]
 pub struct CustomTool {
     pub(crate) def: ToolDef,
     pub(crate) meta: ToolMeta,
-    /// `None`: the person is asked.
+    /// `None` if the user answers instead.
     pub(crate) handler: Option<Arc<dyn ToolHandler>>,
 }
 
 impl CustomTool {
-    /// A tool that `handler` carries out.
+    /// Creates a tool that `handler` runs.
     pub fn new(def: ToolDef, handler: impl ToolHandler) -> Self {
         Self { def, meta: ToolMeta::default(), handler: Some(Arc::new(handler)) }
     }
 
-    /// A tool whose arguments are read as an `A`; its schema is made from the type.
+    /// Creates a tool whose arguments are deserialized into an `A`; the schema is derived from the
+    /// type.
     ///
     /// ```
     /// use pegboard_agent::{CustomTool, schemars::JsonSchema};
@@ -197,11 +198,11 @@ impl CustomTool {
     pub fn typed<A, R, F, Fut>(name: impl Into<String>, description: impl Into<String>, work: F) -> Self
     where
         A: JsonSchema + DeserializeOwned,
-        R: Into<Output>,
+        R: Into<ToolOutput>,
         F: Fn(A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
     {
-        let handler = move |arguments: Value| -> Answering {
+        let handler = move |arguments: Value| -> ToolFuture {
             match serde_json::from_value(arguments) {
                 Ok(arguments) => {
                     let answering = work(arguments);
@@ -213,62 +214,62 @@ impl CustomTool {
         Self::new(ToolDef::of::<A>(name, description), handler)
     }
 
-    /// A question to the person, who answers in the tool's place. It is offered only where
-    /// there is somebody to ask.
+    /// Creates a tool that asks the user and returns the answer. It is only offered if there is a
+    /// user to ask.
     pub fn human(def: ToolDef) -> Self {
         Self { def, meta: ToolMeta::in_category("human"), handler: None }
     }
 
-    /// With all that can be said about showing it.
+    /// Sets when and how the tool is shown.
     #[must_use]
     pub fn with_meta(mut self, meta: ToolMeta) -> Self {
         self.meta = meta;
         self
     }
 
-    /// In this group.
+    /// Puts the tool into a category.
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
         self.meta.category = Some(category.into());
         self
     }
 
-    /// Found by this phrase as well.
+    /// Adds a phrase by which the tool is found.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.meta.hint = Some(hint.into());
         self
     }
 
-    /// With a word on when to use it, for models that search.
+    /// Adds instructions on when to use the tool, for models that search.
     #[must_use]
     pub fn with_prompt_instructions(mut self, text: impl Into<String>) -> Self {
         self.meta.prompt_instructions = Some(text.into());
         self
     }
 
-    /// Visible from the start.
+    /// Makes the tool visible from the start.
     #[must_use]
     pub fn eager(mut self) -> Self {
         self.meta.deferred = Some(false);
         self
     }
 
-    /// Hidden until searched for.
+    /// Hides the tool until it is searched for.
     #[must_use]
     pub fn deferred(mut self) -> Self {
         self.meta.deferred = Some(true);
         self
     }
 
-    /// It changes nothing.
+    /// Marks the tool as read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.meta.annotations.read_only = Some(true);
         self
     }
 
-    /// It may delete or overwrite.
+    /// Marks the tool as destructive: it may delete or overwrite.
     #[must_use]
     pub fn destructive(mut self) -> Self {
         self.meta.annotations.destructive = Some(true);
@@ -302,7 +303,7 @@ impl fmt::Debug for CustomTool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// Providers would refuse the name.
+    /// The name is not accepted by every provider.
     #[error(
         "`{name}` is not a valid tool name: use up to {MAX_NAME} letters, digits, `_` and `-`, beginning with a \
          letter or `_`"
@@ -311,25 +312,25 @@ pub enum RegisterError {
         /// The name.
         name: String,
     },
-    /// The agent has a tool of that name itself.
+    /// The name belongs to a built-in tool of the agent.
     #[error("`{name}` is the name of a built-in tool of the agent")]
     Reserved {
         /// The name.
         name: String,
     },
-    /// What should be a schema is none.
+    /// The schema is not an object schema.
     #[error("the schema of `{name}` is not an object schema")]
     Schema {
         /// The tool.
         name: String,
     },
-    /// There are too many.
+    /// Too many tools are registered.
     #[error("too many tools: the limit is {MAX_TOOLS}")]
     TooMany,
 }
 
-/// The tools of the host program. A clone is the same registry; what is registered later is
-/// found in conversations that have begun.
+/// The tools of the host program. Clones share the tools; a tool that is registered later is also
+/// found in running conversations.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     inner: Arc<Inner>,
@@ -337,30 +338,30 @@ pub struct Registry {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// In the order of their registration.
+    /// The tools in the order of their registration.
     tools: RwLock<BTreeMap<u64, CustomTool>>,
-    /// Grows with every change.
+    /// Incremented with every change.
     version: AtomicU64,
 }
 
 impl Registry {
-    /// An empty one.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Registers a tool; whether it is visible at once the dialect decides.
+    /// Registers a tool. The dialect decides whether it is visible at once.
     ///
     /// # Errors
-    /// When a model could not be told of it.
+    /// If the definition is invalid or there are too many tools.
     pub fn register(&self, def: ToolDef, handler: impl ToolHandler) -> Result<(), RegisterError> {
         self.add(CustomTool::new(def, handler))
     }
 
-    /// [`register`](Self::register), saying when and how it is shown.
+    /// Registers a tool with settings on when and how it is shown.
     ///
     /// # Errors
-    /// When a model could not be told of it.
+    /// If the definition is invalid or there are too many tools.
     pub fn register_with_meta(
         &self,
         def: ToolDef,
@@ -370,13 +371,13 @@ impl Registry {
         self.add(CustomTool::new(def, handler).with_meta(meta))
     }
 
-    /// Registers a tool. One of the same name gives way to it, in its place.
+    /// Registers a tool. It replaces a tool of the same name and keeps its position.
     ///
     /// # Errors
-    /// When a model could not be told of it.
+    /// If the definition is invalid or there are too many tools.
     pub fn add(&self, mut tool: CustomTool) -> Result<(), RegisterError> {
         check(&tool.def)?;
-        // Providers want to read it, even where nothing else is said.
+        // Providers require the field, even in an empty schema.
         if let Value::Object(schema) = &mut tool.def.input_schema {
             schema.entry("type").or_insert_with(|| "object".into());
         }
@@ -391,7 +392,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes a tool away; whether there was one of this name.
+    /// Removes a tool; `false` if there is none with this name.
     pub fn remove(&self, name: &str) -> bool {
         let mut tools = self.inner.tools.write().unwrap_or_else(PoisonError::into_inner);
         let before = tools.len();
@@ -403,7 +404,7 @@ impl Registry {
         is_gone
     }
 
-    /// The names of the tools, in the order of their registration.
+    /// Returns the names of the tools, in the order of their registration.
     pub fn names(&self) -> Vec<String> {
         self.read(|tools| tools.values().map(|tool| tool.def.name.clone()).collect())
     }
@@ -416,7 +417,7 @@ impl Registry {
         self.read(|tools| tools.values().find(|tool| tool.def.name == name).cloned())
     }
 
-    /// The tools as a catalog takes them in; questions only where there is somebody to ask.
+    /// Returns the tools for the catalog; questions only if there is a user to ask.
     pub(crate) fn to_raw(&self, has_human: bool) -> Vec<RawTool> {
         let is_offered = |tool: &&CustomTool| tool.handler.is_some() || has_human;
         self.read(|tools| tools.values().filter(is_offered).map(CustomTool::to_raw).collect())

@@ -1,47 +1,47 @@
-//! What happens during a run.
+//! The events of a run.
 
 use std::{path::PathBuf, time::Duration};
 
 use pegboard_llm::{Delivery, wire::Usage};
 use serde_json::Value;
 
-/// Something that happened during a run.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Event {
-    /// The model says more.
+pub enum AgentEvent {
+    /// A streamed piece of the model's text.
     Text(String),
-    /// The model thinks more.
+    /// A streamed piece of the model's reasoning.
     Thinking(String),
-    /// A tool is being called.
+    /// A call has started.
     CallStarted {
-        /// The provider's number of the call.
+        /// The provider's identifier of the call.
         id: String,
         /// The name that the model called.
         name: String,
-        /// The tool that it led to, where that is another one.
+        /// The tool that is actually called, if it is another one.
         target: Option<String>,
-        /// Whose it is; `None` for tools of the agent and the host program.
+        /// The server; `None` for tools of the agent and the host program.
         server: Option<String>,
-        /// What it is called with.
+        /// The arguments.
         arguments: Value,
     },
-    /// It has answered.
+    /// A call has finished.
     CallFinished {
-        /// The provider's number of the call.
+        /// The provider's identifier of the call.
         id: String,
         /// The name that the model called.
         name: String,
-        /// What the model gets to read.
+        /// The text for the model.
         text: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool,
-        /// Where the whole of it is, if it was too large.
+        /// The file with the whole output, if it was too large.
         offloaded: Option<PathBuf>,
-        /// What a search found, for user interfaces: the query and the matches with their scores,
-        /// where the dialect tells.
+        /// The query and the matches of a search with their scores, for user interfaces, if the
+        /// dialect provides them.
         metadata: Option<Value>,
-        /// How long it took.
+        /// The duration of the call.
         took: Duration,
     },
     /// The delivery of found tools to the model: before the first turn of a conversation that
@@ -49,21 +49,21 @@ pub enum Event {
     Delivery {
         /// The delivery.
         delivery: Delivery,
-        /// Why it is this one.
+        /// Why it was chosen.
         reason: String,
     },
-    /// The model sees other tools from now on.
+    /// The visible tools have changed.
     ToolsChanged {
-        /// The names of all that it sees.
+        /// The names of all visible tools.
         visible: Vec<String>,
     },
-    /// A turn is over.
+    /// A turn has ended.
     Turn {
-        /// What it cost.
+        /// The token usage of the turn.
         usage: Usage,
     },
     /// The conversation was compacted.
     Compacted,
-    /// Something went wrong that did not end the run.
+    /// A problem that did not end the run.
     Warning(String),
 }

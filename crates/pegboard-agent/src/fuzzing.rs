@@ -1,4 +1,4 @@
-//! Parsers of this crate, for the fuzz targets alone.
+//! Parsers of this crate, for the fuzz targets only.
 
 use std::ops::Range;
 
@@ -6,21 +6,21 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{code, server_results, unescape};
 
-/// What a model reads of a result: as one of a tool, a prompt and a resource.
+/// Returns the text of a result for the model: as the result of a tool, a prompt and a resource.
 pub fn read_result(result: Box<RawValue>) -> [String; 3] {
-    let (prompt, resource) = (server_results::prompt(&result), server_results::resource(&result));
-    [server_results::tool(result).text, prompt.text, resource.text]
+    let (prompt, resource) = (server_results::read_prompt(&result), server_results::read_resource(&result));
+    [server_results::read_tool_result(result).text, prompt.text, resource.text]
 }
 
-/// The text that a JSON string stands for.
+/// Unescapes a JSON string in its buffer.
 pub fn unescape(json: String, place: Range<usize>) -> String {
-    unescape::in_place(json, place)
+    unescape::unescape_in_place(json, place)
 }
 
-/// The arguments that a program sends.
+/// Parses the arguments that a program sends.
 ///
 /// # Errors
-/// Why they are none, in words.
+/// The message of the error.
 pub fn arguments(body: &[u8], max_values: usize) -> Result<Value, String> {
     code::parse_arguments(body, max_values)
 }

@@ -1,14 +1,12 @@
-//! An agent that finds its tools.
+//! An agent that searches for its tools.
 //!
-//! An [`Agent`] is one conversation with a model and everything that can be called in it: the
-//! tools of MCP servers, functions of the host program, and what the agent brings itself. The
-//! model sees few of them, finds others by searching ([`Mode::ToolSearch`]), or writes
-//! programs that call them ([`Mode::CodeExecution`]); outputs that are too large for a
-//! conversation go to files that it reads from.
+//! An [`Agent`] is one conversation with a model and all tools that it can call: those of MCP
+//! servers, of the host program, and of the agent itself. The model sees few of them and searches
+//! for others ([`Mode::ToolSearch`]), or writes programs that call them ([`Mode::CodeExecution`]).
+//! Outputs that are too large for a conversation are written to files that the model can read.
 //!
-//! What a model sees and how it is worded is decided in `pegboard-discovery`, how providers
-//! are spoken to in `pegboard-llm`, how servers are reached in `pegboard-upstream`. Here is
-//! the loop between them.
+//! `pegboard-discovery` decides which tools and texts a model sees, `pegboard-llm` talks to
+//! providers and `pegboard-upstream` to servers. This crate contains the loop between them.
 
 mod agent;
 mod approval;
@@ -41,12 +39,16 @@ mod sources;
 mod trace;
 mod unescape;
 
-pub use agent::{Agent, Answer, ModelClient, Reached, Run, RunError, Speaking};
-pub use approval::{AmbiguousGrant, Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
+pub use agent::{Agent, LimitReached, ModelClient, Run, RunAnswer, RunError, TurnFuture};
+pub use approval::{
+    AmbiguousGrant, Approval, ApprovalDecision, CallPolicy, CallRequest, Grants, Human, HumanFuture, Question,
+};
 pub use builder::{AgentBuilder, BuildError};
 pub use conversation_state::{ResumeError, SaveError};
-pub use custom::{Answering, CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta};
-pub use events::Event;
+pub use custom::{
+    CustomTool, RegisterError, Registry, ToolDef, ToolError, ToolFuture, ToolHandler, ToolMeta, ToolOutput,
+};
+pub use events::AgentEvent;
 pub use final_answer::FINAL_ANSWER;
 pub use pegboard_core::Secret;
 pub use pegboard_discovery::{DialectName, Exposure};
@@ -57,4 +59,4 @@ pub use pegboard_llm::{
 pub use pegboard_upstream::config::{ServerConfig, TransportConfig};
 pub use program::Program;
 pub use schemars;
-pub use settings::{Limits, Mode, Prices, ToolSearch};
+pub use settings::{Mode, Prices, RunLimits, ToolSearch};

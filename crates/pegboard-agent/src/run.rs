@@ -1,4 +1,4 @@
-//! One run: the model speaks, tools are called, until there is an answer.
+//! The loop of a run: requests turns and runs tool calls until there is an answer.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
@@ -13,93 +13,100 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use tracing::{Instrument as _, Span, field};
 
 use crate::{
-    agent::{Answer, Reached, RunError, Shared, Tell},
-    call_runner::Done,
-    conversation_state::Talk,
-    events::Event,
+    agent::{EventSender, LimitReached, RunAnswer, RunError, Shared},
+    call_runner::CallOutcome,
+    conversation_state::ConversationState,
+    events::AgentEvent,
     settings::Mode,
     trace,
 };
 
-/// What this run has come to so far.
+/// The turns and usage of a run so far.
 #[derive(Default)]
 struct Progress {
     turns: u32,
     usage: Usage,
-    /// Whether the model was reminded to hand its answer over.
+    /// Whether the model was reminded to submit its answer.
     is_reminded: bool,
 }
 
 impl Progress {
     /// Counts a turn, if there was one.
-    fn take(&mut self, usage: Option<Usage>) {
+    fn count_turn(&mut self, usage: Option<Usage>) {
         if let Some(usage) = usage {
             self.turns += 1;
-            self.usage = add(self.usage, usage);
+            self.usage = add_usage(self.usage, usage);
         }
     }
 }
 
 impl Shared {
-    pub(crate) async fn run(&self, prompt: String, tell: &Tell) -> Result<Answer, RunError> {
+    pub(crate) async fn run(&self, prompt: String, events: &EventSender) -> Result<RunAnswer, RunError> {
         let span = trace::run_span();
-        let ended = self.run_traced(prompt, tell).instrument(span.clone()).await;
-        trace::ran(&span, &ended);
+        let ended = self.run_traced(prompt, events).instrument(span.clone()).await;
+        trace::record_run(&span, &ended);
         ended
     }
 
-    async fn run_traced(&self, prompt: String, tell: &Tell) -> Result<Answer, RunError> {
-        let mut talk = self.talk.lock().await;
-        Span::current().record("model", field::display(talk.conversation.model()));
-        talk.settle();
-        self.check_budget(&talk)?;
-        self.report(&mut talk, tell);
+    async fn run_traced(&self, prompt: String, events: &EventSender) -> Result<RunAnswer, RunError> {
+        let mut state = self.state.lock().await;
+        Span::current().record("model", field::display(state.conversation.model()));
+        state.repair_interrupted();
+        self.check_budget(&state)?;
+        self.report_changes(&mut state, events);
         let mut progress = Progress::default();
-        progress.take(self.make_room(&mut talk, false, tell).await?);
-        talk.ask(&prompt);
-        let ended = self.go_on(&mut talk, progress, tell).await;
+        progress.count_turn(self.compact_if_needed(&mut state, false, events).await?);
+        state.add_prompt(&prompt);
+        let ended = self.run_turns(&mut state, progress, events).await;
         if ended.is_err() {
-            talk.settle();
+            state.repair_interrupted();
         }
-        self.look(&talk);
-        self.keep(&talk, tell).await;
+        self.update_snapshot(&state);
+        self.write_or_warn(&state, events).await;
         ended
     }
 
-    async fn go_on(&self, talk: &mut Talk, mut progress: Progress, tell: &Tell) -> Result<Answer, RunError> {
+    async fn run_turns(
+        &self,
+        state: &mut ConversationState,
+        mut progress: Progress,
+        events: &EventSender,
+    ) -> Result<RunAnswer, RunError> {
         loop {
-            self.check(talk, &progress)?;
-            progress.take(self.make_room(talk, true, tell).await?);
-            let is_changed = self.refresh(talk);
-            self.report(talk, tell);
+            self.check_limits(state, &progress)?;
+            progress.count_turn(self.compact_if_needed(state, true, events).await?);
+            let is_changed = self.refresh(state);
+            self.report_changes(state, events);
             if is_changed {
-                tell_of(tell, || Event::ToolsChanged { visible: talk.conversation.session().visible_names() });
+                send_event(events, || AgentEvent::ToolsChanged {
+                    visible: state.conversation.session().visible_names(),
+                });
             }
-            let turn = self.turn(talk, tell).await?;
-            progress.take(Some(turn.usage));
-            self.keep(talk, tell).await;
+            let turn = self.request_turn(state, events).await?;
+            progress.count_turn(Some(turn.usage));
+            self.write_or_warn(state, events).await;
             if turn.calls.is_empty() {
-                if turn.stop == Stop::Pause || self.remind(talk, &mut progress) {
+                if turn.stop == Stop::Pause || self.remind_of_answer(state, &mut progress) {
                     continue;
                 }
-                return Ok(self.finish(turn, None, &progress));
+                return Ok(self.finish_run(turn, None, &progress));
             }
-            let before = talk.conversation.session().list_changes();
-            let output = self.answer(talk, &turn, tell).await;
-            talk.answer();
-            let session = talk.conversation.session();
+            let before = state.conversation.session().list_changes();
+            let output = self.answer_calls(state, &turn, events).await;
+            state.commit_results();
+            let session = state.conversation.session();
             if session.list_changes() != before {
-                tell_of(tell, || Event::ToolsChanged { visible: session.visible_names() });
+                send_event(events, || AgentEvent::ToolsChanged { visible: session.visible_names() });
             }
-            self.keep(talk, tell).await;
+            self.write_or_warn(state, events).await;
             if output.is_some() {
-                return Ok(self.finish(turn, output, &progress));
+                return Ok(self.finish_run(turn, output, &progress));
             }
         }
     }
 
-    fn finish(&self, turn: Turn, output: Option<Value>, progress: &Progress) -> Answer {
-        Answer {
+    fn finish_run(&self, turn: Turn, output: Option<Value>, progress: &Progress) -> RunAnswer {
+        RunAnswer {
             text: turn.text,
             output: output.map(|output| match &self.final_answer {
                 Some(tool) => tool.read(output),
@@ -112,50 +119,49 @@ impl Shared {
         }
     }
 
-    /// Takes in tools that came, went or changed; whether the model sees others now.
-    pub(crate) fn refresh(&self, talk: &mut Talk) -> bool {
-        let before = talk.conversation.session().list_changes();
-        if talk.sources.refresh() {
-            let catalog = talk.sources.catalog().clone();
-            self.hands.set_catalog(catalog.clone());
-            let gone = talk.conversation.session_mut().update(catalog);
+    /// Updates the catalog from its sources; returns whether the visible tools have changed.
+    pub(crate) fn refresh(&self, state: &mut ConversationState) -> bool {
+        let before = state.conversation.session().list_changes();
+        if state.sources.refresh() {
+            let catalog = state.sources.catalog().clone();
+            self.runner.set_catalog(catalog.clone());
+            let gone = state.conversation.session_mut().update(catalog);
             if !gone.is_empty() {
                 tracing::info!(tools = gone.join(", "), "tools removed");
             }
         }
-        self.look(talk);
-        talk.conversation.session().list_changes() != before
+        self.update_snapshot(state);
+        state.conversation.session().list_changes() != before
     }
 
-    /// Reports the delivery where it is new, and tools that the model does not see although all
-    /// were to be visible.
-    fn report(&self, talk: &mut Talk, tell: &Tell) {
-        let choice = talk.conversation.choice();
-        let is_first = talk.reported.is_none();
+    /// Reports a new delivery, and tools that are hidden although all were to be visible.
+    fn report_changes(&self, state: &mut ConversationState, events: &EventSender) {
+        let choice = state.conversation.choice();
+        let is_first = state.reported.is_none();
         if let Some(delivery) = self.unused_delivery.filter(|_| is_first) {
             let text =
                 format!("delivery `{delivery}` has no effect in mode `{}`, which does not use tool search", self.mode);
-            tell_of(tell, || Event::Warning(text));
+            send_event(events, || AgentEvent::Warning(text));
         }
-        if talk.reported != Some(choice.delivery) {
+        if state.reported != Some(choice.delivery) {
             if self.mode == Mode::ToolSearch || !is_first {
                 let (delivery, reason) = (choice.delivery, choice.reason.clone());
-                tell_of(tell, || Event::Delivery { delivery, reason });
+                send_event(events, || AgentEvent::Delivery { delivery, reason });
             }
             if let Some(warning) = choice.warning.clone() {
-                tell_of(tell, || Event::Warning(warning));
+                send_event(events, || AgentEvent::Warning(warning));
             }
-            talk.reported = Some(choice.delivery);
+            state.reported = Some(choice.delivery);
         }
-        let hidden = self.hidden_tools(talk);
-        if std::mem::replace(&mut talk.reported_hidden, hidden) != hidden && hidden > 0 {
-            tell_of(tell, || Event::Warning(hidden_text(talk, hidden)));
+        let hidden = self.hidden_tools(state);
+        if std::mem::replace(&mut state.reported_hidden, hidden) != hidden && hidden > 0 {
+            send_event(events, || AgentEvent::Warning(hidden_text(state, hidden)));
         }
     }
 
-    /// How many tools the model has to search for although the mode lists them all.
-    fn hidden_tools(&self, talk: &Talk) -> usize {
-        let session = talk.conversation.session();
+    /// Returns how many tools the model must search for although the mode lists all tools.
+    fn hidden_tools(&self, state: &ConversationState) -> usize {
+        let session = state.conversation.session();
         if self.mode != Mode::Normal || session.search_name().is_none() {
             return 0;
         }
@@ -163,77 +169,77 @@ impl Shared {
         session.selection().count(session.catalog()).saturating_sub(listed)
     }
 
-    async fn turn(&self, talk: &mut Talk, tell: &Tell) -> Result<Turn, RunError> {
+    async fn request_turn(&self, state: &mut ConversationState, events: &EventSender) -> Result<Turn, RunError> {
         let mut pieces = |delta| {
             let _ = match delta {
-                Delta::Text(text) => tell.send(Event::Text(text)),
-                Delta::Thinking(text) => tell.send(Event::Thinking(text)),
+                Delta::Text(text) => events.send(AgentEvent::Text(text)),
+                Delta::Thinking(text) => events.send(AgentEvent::Thinking(text)),
                 Delta::Call(_) => Ok(()),
             };
         };
-        let span = trace::chat_span(talk.conversation.model());
-        let turn = self.client.next_turn(&mut talk.conversation, &mut pieces).instrument(span.clone()).await;
-        trace::chatted(&span, &turn);
-        self.report(talk, tell);
+        let span = trace::chat_span(state.conversation.model());
+        let turn = self.client.next_turn(&mut state.conversation, &mut pieces).instrument(span.clone()).await;
+        trace::record_turn(&span, &turn);
+        self.report_changes(state, events);
         let turn = turn?;
-        talk.heard(&turn);
-        let _ = tell.send(Event::Turn { usage: turn.usage });
+        state.record_turn(&turn);
+        let _ = events.send(AgentEvent::Turn { usage: turn.usage });
         Ok(turn)
     }
 
-    /// A model that has ended without handing its answer over is told to, once.
-    fn remind(&self, talk: &mut Talk, progress: &mut Progress) -> bool {
+    /// Reminds the model once to submit its answer if it has ended without; returns whether it did.
+    fn remind_of_answer(&self, state: &mut ConversationState, progress: &mut Progress) -> bool {
         let Some(tool) = self.final_answer.as_ref().filter(|_| !progress.is_reminded) else { return false };
         progress.is_reminded = true;
-        talk.say(&format!("Submit your answer by calling `{}`.", tool.name()));
+        state.add_message(&format!("Submit your answer by calling `{}`.", tool.name()));
         true
     }
 
-    fn check(&self, talk: &Talk, progress: &Progress) -> Result<(), RunError> {
+    fn check_limits(&self, state: &ConversationState, progress: &Progress) -> Result<(), RunError> {
         if progress.turns >= self.limits.turns {
-            return Err(RunError::Limit(Reached::Turns(self.limits.turns)));
+            return Err(RunError::Limit(LimitReached::Turns(self.limits.turns)));
         }
-        self.check_budget(talk)
+        self.check_budget(state)
     }
 
-    fn check_budget(&self, talk: &Talk) -> Result<(), RunError> {
-        let spent = talk.spent.input.saturating_add(talk.spent.output);
+    fn check_budget(&self, state: &ConversationState) -> Result<(), RunError> {
+        let spent = state.spent.input.saturating_add(state.spent.output);
         if let Some(most) = self.limits.tokens.filter(|most| spent >= *most) {
-            return Err(RunError::Limit(Reached::Tokens { spent, most }));
+            return Err(RunError::Limit(LimitReached::Tokens { spent, most }));
         }
-        let spent = self.prices.map_or(0.0, |prices| prices.cost(talk.spent));
+        let spent = self.prices.map_or(0.0, |prices| prices.cost(state.spent));
         match self.limits.cost.filter(|most| spent >= *most) {
-            Some(most) => Err(RunError::Limit(Reached::Cost { spent, most })),
+            Some(most) => Err(RunError::Limit(LimitReached::Cost { spent, most })),
             None => Ok(()),
         }
     }
 
-    /// Answers the calls of one turn; what a tool that ends the run was called with. Meta-tools
-    /// first and in their order: they decide what is visible. The others at the same time.
-    async fn answer(&self, talk: &mut Talk, turn: &Turn, tell: &Tell) -> Option<Value> {
+    /// Answers the calls of one turn; returns the arguments of a tool that ends the run. Meta-tools
+    /// run first and in order, since they decide what is visible. Other calls run concurrently.
+    async fn answer_calls(&self, state: &mut ConversationState, turn: &Turn, events: &EventSender) -> Option<Value> {
         let mut running = JoinSet::new();
         let slots = Arc::new(Semaphore::new(self.limits.parallel_calls.max(1)));
         let last = turn.calls.len().saturating_sub(1);
         for (place, call) in turn.calls.iter().enumerate() {
             let began = Instant::now();
             let is_cut = turn.stop == Stop::Length && place == last;
-            let vectors = match talk.conversation.vectors_for(call) {
+            let vectors = match state.conversation.vectors_for(call) {
                 Some(soon) => soon.await,
                 None => Vectors::default(),
             };
-            match resolve(talk, call, is_cut, &vectors) {
+            match resolve_call(state, call, is_cut, &vectors) {
                 Called::Answered(mut result) => {
-                    tell_of(tell, || started(call, None));
-                    let kept = self.put_aside(talk, &mut result).await;
-                    tell_of(tell, || finished(&result, kept, began));
-                    talk.note(place, result);
+                    send_event(events, || call_started(call, None));
+                    let kept = self.offload_answer(state, &mut result).await;
+                    send_event(events, || call_finished(&result, kept, began));
+                    state.record_result(place, result);
                 }
                 Called::Invoke(target) => {
-                    tell_of(tell, || started(call, Some(&target)));
-                    let lead = talk.conversation.session().lead().filter(|_| self.learner.is_some()).cloned();
+                    send_event(events, || call_started(call, Some(&target)));
+                    let lead = state.conversation.session().lead().filter(|_| self.learner.is_some()).cloned();
                     let ends = self.ends_run(&target).then(|| target.arguments.clone());
-                    let may_offload = !is_reader(&target) && has_reader(talk);
-                    let work = self.invoke(call.clone(), target, may_offload, tell.clone());
+                    let may_offload = !is_reader(&target) && has_reader(state);
+                    let work = self.invoke_tool(call.clone(), target, may_offload, events.clone());
                     let slots = Arc::clone(&slots);
                     let work = async move {
                         let _slot = slots.acquire_owned().await;
@@ -250,43 +256,43 @@ impl Shared {
             match ended {
                 Ok((_, (place, result, ends, lead))) => {
                     if let Some(lead) = lead.filter(|_| !result.is_error) {
-                        self.learn(talk, &lead);
+                        self.learn_from_call(state, &lead);
                     }
-                    talk.note(place, result);
+                    state.record_result(place, result);
                     output = output.or(ends);
                 }
-                // It has no result; the model is told that it was given up.
+                // The call has no result; the model reads that it was cancelled.
                 Err(error) => tracing::warn!(%error, "tool call failed unexpectedly"),
             }
         }
         output
     }
 
-    /// Takes note that a call, which a search may have led to, has done its work.
-    fn learn(&self, talk: &mut Talk, lead: &SearchLead) {
+    /// Learns from a successful call that a search may have led to.
+    fn learn_from_call(&self, state: &mut ConversationState, lead: &SearchLead) {
         let Some(learner) = &self.learner else { return };
-        if let Some(mut step) = talk.conversation.session_mut().confirm_lead(lead) {
-            step.query = self.hands.fleet.without_secrets(&step.query);
+        if let Some(mut step) = state.conversation.session_mut().confirm_lead(lead) {
+            step.query = self.runner.fleet.without_secrets(&step.query);
             learner.learn(Holder::Local, &step);
         }
     }
 
-    /// Carries out one call, and keeps its result small.
-    fn invoke(
+    /// Runs one call, and offloads a result that is too large.
+    fn invoke_tool(
         &self,
         call: ToolCall,
         target: Target,
         may_offload: bool,
-        tell: Tell,
+        events: EventSender,
     ) -> impl Future<Output = CallResult> + Send + 'static {
-        let (hands, most) = (Arc::clone(&self.hands), self.limits.result_tokens);
+        let (runner, most) = (Arc::clone(&self.runner), self.limits.result_tokens);
         async move {
             let began = Instant::now();
             let name = target.name.clone();
-            let done = hands.carry_out(target).await;
+            let done = runner.run_call(target).await;
             let mut is_error = done.is_error;
-            let (mut text, kept) = if may_offload { hands.offload(&name, done).await } else { (done.text, None) };
-            if kept.is_none() && is_over(&text, most) {
+            let (mut text, kept) = if may_offload { runner.offload(&name, done).await } else { (done.text, None) };
+            if kept.is_none() && exceeds_tokens(&text, most) {
                 text = format!(
                     "the output is {} bytes, over the limit of {most} tokens; request less at a time",
                     text.len()
@@ -294,33 +300,33 @@ impl Shared {
                 is_error = true;
             }
             let result = CallResult { is_error, ..CallResult::text(call, text) };
-            tell_of(&tell, || finished(&result, kept, began));
+            send_event(&events, || call_finished(&result, kept, began));
             result
         }
     }
 
-    /// Offloads an answer of a meta-tool that is too large: a pattern may match thousands. One
-    /// that says what was loaded stays, for whoever rebuilds the session from the history.
-    async fn put_aside(&self, talk: &Talk, result: &mut CallResult) -> Option<PathBuf> {
-        let says_loaded = talk.conversation.session().dialect().loaded_by(&result.call.name, &result.text).is_some();
-        if says_loaded || !result.references.is_empty() || !has_reader(talk) {
+    /// Offloads an answer of a meta-tool that is too large: a pattern may match thousands of tools.
+    /// An answer that lists loaded tools is kept, since the session is rebuilt from it.
+    async fn offload_answer(&self, state: &ConversationState, result: &mut CallResult) -> Option<PathBuf> {
+        let says_loaded = state.conversation.session().dialect().loaded_by(&result.call.name, &result.text).is_some();
+        if says_loaded || !result.references.is_empty() || !has_reader(state) {
             return None;
         }
-        let done = Done { text: std::mem::take(&mut result.text), value: None, is_error: result.is_error };
-        let (text, kept) = self.hands.offload(&result.call.name, done).await;
+        let done = CallOutcome { text: std::mem::take(&mut result.text), value: None, is_error: result.is_error };
+        let (text, kept) = self.runner.offload(&result.call.name, done).await;
         result.text = text;
         kept
     }
 
-    /// Whether a call of this tool is the answer.
+    /// Returns whether a call of this tool ends the run.
     fn ends_run(&self, target: &Target) -> bool {
         let is_own = target.server.is_none();
-        is_own && self.hands.registry.find(&target.name).is_some_and(|tool| tool.meta.ends_run)
+        is_own && self.runner.registry.find(&target.name).is_some_and(|tool| tool.meta.ends_run)
     }
 }
 
-fn hidden_text(talk: &Talk, hidden: usize) -> String {
-    let (provider, session) = (talk.conversation.model().provider, talk.conversation.session());
+fn hidden_text(state: &ConversationState, hidden: usize) -> String {
+    let (provider, session) = (state.conversation.model().provider, state.conversation.session());
     let all = session.selection().count(session.catalog());
     format!(
         "mode `normal` cannot list all {all} tools: {} accepts {} per request; {hidden} are hidden until the model \
@@ -331,24 +337,24 @@ fn hidden_text(talk: &Talk, hidden: usize) -> String {
     )
 }
 
-/// What a call means: an answer at once, or something to be done.
-fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool, vectors: &Vectors) -> Called {
+/// Resolves a call: to an immediate answer, or to a target that must be called.
+fn resolve_call(state: &mut ConversationState, call: &ToolCall, is_cut: bool, vectors: &Vectors) -> Called {
     let is_named = !call.name.is_empty() || call.is_search;
     if is_named && (is_cut || call.arguments.is_null()) {
         let why = if is_cut { "were cut off because the turn was too long" } else { "are not JSON" };
         let text = format!("the arguments of `{}` {why}; nothing was called", call.name);
         return Called::Answered(CallResult::error(call.clone(), text));
     }
-    talk.conversation.call_with(call, vectors)
+    state.conversation.call_with(call, vectors)
 }
 
 fn is_reader(target: &Target) -> bool {
     target.server.is_none() && HostTool::OUTPUTS.iter().any(|reader| reader.name() == target.name)
 }
 
-/// Whether the model could read an output that is offloaded.
-fn has_reader(talk: &Talk) -> bool {
-    let listed = talk.conversation.session().listed_tools();
+/// Returns whether the model can read an offloaded output.
+fn has_reader(state: &ConversationState) -> bool {
+    let listed = state.conversation.session().listed_tools();
     let is_reader = |name: &str| HostTool::OUTPUTS.iter().any(|reader| reader.name() == name);
     listed.iter().any(|listed| {
         let is_own = listed.tool.is_some_and(|tool| tool.is_own());
@@ -356,24 +362,24 @@ fn has_reader(talk: &Talk) -> bool {
     })
 }
 
-/// Whether a text is too long for a conversation. Tokens are counted only where that can make
-/// a difference.
-fn is_over(text: &str, tokens: usize) -> bool {
+/// Returns whether a text has more than so many tokens. Tokens are only counted if the size in
+/// bytes does not decide.
+fn exceeds_tokens(text: &str, tokens: usize) -> bool {
     const MOST_BYTES: usize = 16;
     text.len() > tokens.saturating_mul(MOST_BYTES) || (text.len() > tokens && estimate_tokens(text) > tokens)
 }
 
-/// Tells of something, if anybody listens.
-fn tell_of(tell: &Tell, event: impl FnOnce() -> Event) {
-    if !tell.is_closed() {
-        let _ = tell.send(event());
+/// Sends an event, if there is a receiver.
+fn send_event(events: &EventSender, event: impl FnOnce() -> AgentEvent) {
+    if !events.is_closed() {
+        let _ = events.send(event());
     }
 }
 
-fn started(call: &ToolCall, target: Option<&Target>) -> Event {
+fn call_started(call: &ToolCall, target: Option<&Target>) -> AgentEvent {
     let other = target.map(|target| target.name.clone()).filter(|name| *name != call.name);
     let arguments = target.map_or_else(|| call.arguments.clone(), |target| target.arguments.clone());
-    Event::CallStarted {
+    AgentEvent::CallStarted {
         id: call.id.clone(),
         name: call.name.clone(),
         target: other,
@@ -382,8 +388,8 @@ fn started(call: &ToolCall, target: Option<&Target>) -> Event {
     }
 }
 
-fn finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> Event {
-    Event::CallFinished {
+fn call_finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> AgentEvent {
+    AgentEvent::CallFinished {
         id: result.call.id.clone(),
         name: result.call.name.clone(),
         text: result.text.clone(),
@@ -394,7 +400,7 @@ fn finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> 
     }
 }
 
-pub(crate) fn add(a: Usage, b: Usage) -> Usage {
+pub(crate) fn add_usage(a: Usage, b: Usage) -> Usage {
     Usage {
         input: a.input.saturating_add(b.input),
         cached: a.cached.saturating_add(b.cached),

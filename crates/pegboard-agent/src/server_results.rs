@@ -1,16 +1,15 @@
-//! What servers answer, as a model can read it.
+//! Results of servers, converted to text for a model.
 
 use pegboard_mcp::json::{Raw, place_in};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{call_runner::Done, unescape};
+use crate::{call_runner::CallOutcome, unescape};
 
-/// A larger text is taken out of its message where it stands, instead of being in memory
-/// twice.
+/// Size in bytes from which a text is decoded within its message, instead of being copied.
 const LARGE: usize = 1 << 20;
 
-/// A result of `tools/call`, as far as a model can read it.
+/// The fields of a `tools/call` result that a model can read.
 #[derive(Deserialize)]
 struct ToolResult<'a> {
     #[serde(borrow, default)]
@@ -23,7 +22,7 @@ struct ToolResult<'a> {
     kind: Option<String>,
 }
 
-/// A piece of content. What a model cannot read is not even decoded.
+/// A content block. Content that a model cannot read is not decoded.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Block<'a> {
@@ -72,14 +71,14 @@ struct ResourceResult<'a> {
     contents: Vec<Contents<'a>>,
 }
 
-/// What a tool answered.
-pub(crate) fn tool(result: Raw) -> Done {
+/// Converts the result of a tool.
+pub(crate) fn read_tool_result(result: Raw) -> CallOutcome {
     let Ok(read) = serde_json::from_str::<ToolResult<'_>>(result.get()) else {
-        // Not what the protocol says, but perhaps what the model needs.
-        return Done::ok(result.get());
+        // Violates the protocol, but may be what the model needs.
+        return CallOutcome::ok(result.get());
     };
     if read.kind.as_deref() == Some("input_required") {
-        return Done::error("the server requested input during the call, which this agent does not support");
+        return CallOutcome::error("the server requested input during the call, which this agent does not support");
     }
     let value = read.structured.and_then(|value| serde_json::from_str(value.get()).ok());
     let is_error = read.is_error;
@@ -87,46 +86,50 @@ pub(crate) fn tool(result: Raw) -> Done {
         && text.get().len() > LARGE
     {
         let place = place_in(result.get(), text);
-        return Done { text: unescape::in_place(String::from(Box::<str>::from(result)), place), value, is_error };
+        return CallOutcome {
+            text: unescape::unescape_in_place(String::from(Box::<str>::from(result)), place),
+            value,
+            is_error,
+        };
     }
     let texts: Vec<String> = read.content.into_iter().map(Block::into_text).collect();
     let text = match (texts.is_empty(), read.structured) {
         (true, Some(structured)) => structured.get().to_owned(),
         _ => texts.join("\n"),
     };
-    Done { text, value, is_error }
+    CallOutcome { text, value, is_error }
 }
 
-/// What a prompt says.
-pub(crate) fn prompt(result: &RawValue) -> Done {
+/// Converts the result of `prompts/get`.
+pub(crate) fn read_prompt(result: &RawValue) -> CallOutcome {
     match serde_json::from_str::<PromptResult<'_>>(result.get()) {
         Ok(PromptResult { messages }) => {
             let message = |message: PromptMessage<'_>| format!("{}: {}", message.role, message.content.into_text());
-            Done::ok(messages.into_iter().map(message).collect::<Vec<_>>().join("\n\n"))
+            CallOutcome::ok(messages.into_iter().map(message).collect::<Vec<_>>().join("\n\n"))
         }
-        Err(_) => Done::ok(result.get()),
+        Err(_) => CallOutcome::ok(result.get()),
     }
 }
 
-/// What a resource holds.
-pub(crate) fn resource(result: &RawValue) -> Done {
+/// Converts the result of `resources/read`.
+pub(crate) fn read_resource(result: &RawValue) -> CallOutcome {
     match serde_json::from_str::<ResourceResult<'_>>(result.get()) {
         Ok(ResourceResult { contents }) => {
-            Done::ok(contents.into_iter().map(Contents::into_text).collect::<Vec<_>>().join("\n\n"))
+            CallOutcome::ok(contents.into_iter().map(Contents::into_text).collect::<Vec<_>>().join("\n\n"))
         }
-        Err(_) => Done::ok(result.get()),
+        Err(_) => CallOutcome::ok(result.get()),
     }
 }
 
 impl Block<'_> {
     fn into_text(self) -> String {
         match (self.kind.as_str(), self.text) {
-            ("text", Some(text)) => decoded(text),
+            ("text", Some(text)) => decode_string(text),
             ("resource", _) => self.resource.map(Contents::into_text).unwrap_or_default(),
             ("resource_link", _) => {
                 format!("[resource {}: {}]", self.name.unwrap_or_default(), self.uri.unwrap_or_default())
             }
-            (kind, _) => unreadable(kind, self.mime_type.as_deref(), self.data),
+            (kind, _) => describe_unreadable(kind, self.mime_type.as_deref(), self.data),
         }
     }
 }
@@ -134,22 +137,22 @@ impl Block<'_> {
 impl Contents<'_> {
     fn into_text(self) -> String {
         match self.text {
-            Some(text) => decoded(text),
-            None => format!("{}: {}", self.uri, unreadable("file", self.mime_type.as_deref(), self.blob)),
+            Some(text) => decode_string(text),
+            None => format!("{}: {}", self.uri, describe_unreadable("file", self.mime_type.as_deref(), self.blob)),
         }
     }
 }
 
-/// A JSON string as text; anything else as it stands.
-fn decoded(text: &RawValue) -> String {
+/// Decodes a JSON string; other JSON is returned unchanged.
+fn decode_string(text: &RawValue) -> String {
     match text.get().starts_with('"') {
-        true => unescape::in_place(text.get().to_owned(), 0..text.get().len()),
+        true => unescape::unescape_in_place(text.get().to_owned(), 0..text.get().len()),
         false => text.get().to_owned(),
     }
 }
 
-/// What is said in the place of something that is no text.
-fn unreadable(kind: &str, mime_type: Option<&str>, base64: Option<&RawValue>) -> String {
+/// Describes content that is not text.
+fn describe_unreadable(kind: &str, mime_type: Option<&str>, base64: Option<&RawValue>) -> String {
     let kind: String = kind.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(40).collect();
     let bytes = base64.map_or(0, |data| data.get().len().saturating_sub(2) / 4 * 3);
     format!("[{kind} {}, about {bytes} bytes, not shown]", mime_type.unwrap_or("of unknown type"))
@@ -163,7 +166,7 @@ mod tests {
 
     fn check(result: &serde_json::Value, expected: &str, is_error: bool) {
         let raw = serde_json::value::to_raw_value(result).expect("JSON");
-        let done = tool(raw);
+        let done = read_tool_result(raw);
         assert_eq!((done.text.as_str(), done.is_error), (expected, is_error), "{result}");
     }
 

@@ -1,4 +1,4 @@
-//! What can be set of an agent.
+//! The settings of an agent.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,22 +7,22 @@ use pegboard_discovery::{DialectName, Exposure, Settings};
 use pegboard_engine::{Hinted, Hybrid, Keyword, RegexRanker, Sequence};
 use pegboard_llm::{Delivery, wire::Usage};
 
-/// How the model gets at its tools.
+/// How the model reaches its tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// All of them are visible.
+    /// All tools are visible.
     Normal,
-    /// They are found by searching.
+    /// The model searches for tools.
     ToolSearch,
-    /// They are an HTTP API for the commands that the model writes.
+    /// The tools are an HTTP API for commands that the model writes.
     CodeExecution,
-    /// [`ToolSearch`](Self::ToolSearch) when there are many or they cost much, else
+    /// [`ToolSearch`](Self::ToolSearch) if the tools are many or large, else
     /// [`Normal`](Self::Normal). Decided when the agent is built.
     Auto,
 }
 
 impl Mode {
-    /// The name that people use.
+    /// Returns the name in the configuration and in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "normal",
@@ -39,31 +39,32 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How tools are searched for: any dialect on any ranker.
+/// Settings of tool search: any dialect with any ranker.
 #[derive(Clone, Debug, Default)]
 pub struct ToolSearch {
-    /// The family of meta-tools.
+    /// The dialect: a family of meta-tools.
     pub dialect: DialectName,
-    /// How to rank; `None`: as the dialect's document says. The `gateway` dialect has its own
-    /// ranker in a crate of its own, and ranks with `hybrid` here unless it is given.
+    /// The ranker; `None` uses that of the dialect. The `gateway` dialect's own ranker is in a
+    /// separate crate; without it, `gateway` uses `hybrid`.
     pub ranker: Option<Arc<dyn Ranker>>,
     /// The options of the dialects.
     pub settings: Settings,
-    /// How the model is told of what was found; `None`: the best way that it knows.
+    /// How found tools are delivered to the model; `None` uses the best delivery that the model
+    /// supports.
     pub delivery: Option<Delivery>,
     /// When [`Mode::Auto`] switches search on.
     pub exposure: Exposure,
-    /// What the prompt says there is, instead of what the catalog tells.
+    /// The categories in the prompt, instead of those of the catalog.
     pub categories: Vec<String>,
 }
 
 impl ToolSearch {
-    /// Search with this family of meta-tools.
+    /// Creates settings with this dialect.
     pub fn with_dialect(dialect: DialectName) -> Self {
         Self { dialect, ..Self::default() }
     }
 
-    /// The ranker to use.
+    /// Returns the ranker.
     pub(crate) fn ranker(&self) -> Arc<dyn Ranker> {
         if let Some(ranker) = &self.ranker {
             return Arc::clone(ranker);
@@ -78,33 +79,33 @@ impl ToolSearch {
     }
 }
 
-/// How far a run may go.
+/// The limits of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
-    /// Turns of the model in one run.
+pub struct RunLimits {
+    /// Maximum number of turns in one run.
     pub turns: u32,
-    /// Calls of tools that run at a time.
+    /// Maximum number of calls that run concurrently.
     pub parallel_calls: usize,
-    /// How long a call of a tool may take.
+    /// Timeout of a call.
     pub tool_time: Duration,
-    /// Tokens, read and written, that all runs together may take.
+    /// Maximum number of tokens, input and output, of all runs.
     pub tokens: Option<u64>,
-    /// What all runs together may cost, in the currency of the [`Prices`].
+    /// Maximum cost of all runs, in the currency of the [`Prices`].
     pub cost: Option<f64>,
-    /// Tokens that the model may write in a turn.
+    /// Maximum number of output tokens in a turn.
     pub turn_tokens: Option<u64>,
-    /// Tokens of a request beyond which the conversation is compacted before the next one.
+    /// Number of tokens of a request above which the conversation is compacted before the next one.
     pub context_tokens: Option<u64>,
-    /// Tokens (estimated) of a result that the model is shown; one that is larger and not
-    /// offloaded is an error.
+    /// Maximum number of tokens (estimated) of a result in the conversation; a larger one that is
+    /// not offloaded is an error.
     pub result_tokens: usize,
-    /// Bytes of a tool's output; what is more is an error.
+    /// Maximum size of a tool's output in bytes; a larger one is an error.
     pub output_bytes: usize,
     /// How long building an agent waits for its servers.
     pub startup: Duration,
 }
 
-impl Default for Limits {
+impl Default for RunLimits {
     fn default() -> Self {
         Self {
             turns: 100,
@@ -121,19 +122,19 @@ impl Default for Limits {
     }
 }
 
-/// What a model costs, for a million tokens.
+/// The prices of a model, per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// Tokens that it reads.
+    /// Input tokens.
     pub input: f64,
-    /// Tokens that it has read before and finds in its cache.
+    /// Input tokens that are read from the cache.
     pub cached: f64,
-    /// Tokens that it writes.
+    /// Output tokens.
     pub output: f64,
 }
 
 impl Prices {
-    /// What this came to.
+    /// Returns the cost of this usage.
     pub fn cost(&self, usage: Usage) -> f64 {
         let fresh = usage.input.saturating_sub(usage.cached);
         (fresh as f64 * self.input + usage.cached as f64 * self.cached + usage.output as f64 * self.output) / 1e6

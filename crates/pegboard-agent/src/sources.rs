@@ -1,4 +1,4 @@
-//! Where the agent's tools come from: servers, the host program, and itself.
+//! The sources of the agent's tools: servers, the host program, and the agent itself.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,20 +15,20 @@ use pegboard_mcp::json::Fields;
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream};
 use tokio::sync::watch;
 
-use crate::{approval::Policy, custom::Registry};
+use crate::{approval::CallPolicy, custom::Registry};
 
-/// Names that are remembered for one server.
-const MAX_GIVEN: usize = 100_000;
+/// Maximum number of assigned names that are remembered for one server.
+const MAX_ASSIGNED: usize = 100_000;
 
-/// What each server's part of the catalog was made from.
+/// The inputs from which a server's part of the catalog was built.
 #[derive(Debug)]
-struct Part {
+struct ServerPart {
     tools: Arc<Vec<Item>>,
     names: Vec<String>,
     description: String,
 }
 
-/// The tools there are, as one catalog that follows its sources.
+/// All tools as one catalog, which is updated from its sources.
 pub(crate) struct Sources {
     fleet: Arc<Fleet>,
     changes: watch::Receiver<u64>,
@@ -37,15 +37,15 @@ pub(crate) struct Sources {
     has_human: bool,
     has_outputs: bool,
     selection: Selection,
-    policy: Option<Arc<dyn Policy>>,
-    /// How tools of servers are named, and when with their server.
+    policy: Option<Arc<dyn CallPolicy>>,
+    /// How tools of servers are named.
     style: Style,
     prefixes: Prefixes,
-    /// Names that the conversation needs for itself.
+    /// Names that are reserved for the conversation's meta-tools.
     reserved: BTreeSet<&'static str>,
-    parts: HashMap<String, Part>,
-    /// The names that tools were given, by server and their own name.
-    given: HashMap<String, HashMap<String, String>>,
+    parts: HashMap<String, ServerPart>,
+    /// The assigned names, by server and by the tool's own name.
+    assigned: HashMap<String, HashMap<String, String>>,
     catalog: Catalog,
 }
 
@@ -73,33 +73,33 @@ impl Sources {
             prefixes: Prefixes::default(),
             reserved: own.into_iter().chain(reserved.iter().copied()).collect(),
             parts: HashMap::new(),
-            given: HashMap::new(),
+            assigned: HashMap::new(),
             catalog: Catalog::empty(),
         }
     }
 
-    /// Whether there is somebody to ask, and whether large outputs are offloaded.
+    /// Sets whether there is a user to ask, and whether large outputs are offloaded.
     pub(crate) fn with_host_tools(mut self, has_human: bool, has_outputs: bool) -> Self {
         (self.has_human, self.has_outputs) = (has_human, has_outputs);
         self
     }
 
-    /// What servers' tools are there at all.
-    pub(crate) fn with_policy(mut self, policy: Option<Arc<dyn Policy>>) -> Self {
+    /// Sets the policy that decides which tools of servers are visible.
+    pub(crate) fn with_policy(mut self, policy: Option<Arc<dyn CallPolicy>>) -> Self {
         self.policy = policy;
         self
     }
 
-    /// How tools of servers are named, and when with their server.
+    /// Sets how tools of servers are named, and when with their server.
     pub(crate) fn with_names(mut self, style: Style, prefixes: Prefixes) -> Self {
         (self.style, self.prefixes) = (style, prefixes);
         self
     }
 
-    /// Keeps names free that a dialect needs.
+    /// Reserves names for the meta-tools of a dialect.
     pub(crate) fn reserve(&mut self, names: &[&'static str]) {
         self.reserved.extend(names.iter().copied());
-        self.given.clear();
+        self.assigned.clear();
         self.changes.mark_changed();
     }
 
@@ -107,55 +107,57 @@ impl Sources {
         &self.catalog
     }
 
-    /// Takes in what has changed; whether anything has.
+    /// Updates the catalog; returns whether it has changed.
     pub(crate) fn refresh(&mut self) -> bool {
         let registered = self.registry.version();
         let is_same = self.registered == Some(registered);
-        // A fleet that is gone changes no more.
+        // A fleet that was dropped does not change any more.
         if is_same && !self.changes.has_changed().unwrap_or(false) {
             return false;
         }
         self.changes.mark_unchanged();
         self.registered = Some(registered);
         let before = self.catalog.clone();
-        self.take_servers();
-        self.take_own();
+        self.update_servers();
+        self.update_own_tools();
         let servers = self.fleet.servers();
         let order: Vec<&str> = servers.iter().map(|server| server.name()).collect();
         self.catalog = self.catalog.ordered_by(&order);
         let is_new = !self.catalog.iter().map(Arc::as_ptr).eq(before.iter().map(Arc::as_ptr));
         if !is_new {
-            // A snapshot that says nothing new would only make everybody work things out again.
+            // An equal snapshot would only invalidate everything that was computed from the old
+            // one.
             self.catalog = before;
         }
         is_new
     }
 
-    fn take_servers(&mut self) {
+    fn update_servers(&mut self) {
         let servers = self.fleet.servers();
         let listed: Vec<(&Arc<Upstream>, Arc<Vec<Item>>)> =
             servers.iter().map(|server| (server, Arc::clone(server.lists().of(ListKind::Tools)))).collect();
-        let kept: Vec<Vec<&Item>> = listed
+        let offers: Vec<Vec<&Item>> = listed
             .iter()
-            .map(|(server, items)| items.iter().filter(|item| self.is_there(server, item)).collect())
+            .map(|(server, items)| items.iter().filter(|item| self.is_offered(server, item)).collect())
             .collect();
-        let mut names = self.names(&listed, &kept).into_iter();
-        for ((server, tools), items) in listed.iter().zip(&kept) {
+        let mut names = self.assign_names(&listed, &offers).into_iter();
+        for ((server, tools), items) in listed.iter().zip(&offers) {
             let names: Vec<String> = names.by_ref().take(items.len()).collect();
-            let given = self.given.entry(server.name().to_owned()).or_default();
-            if given.len() > MAX_GIVEN {
+            let assigned = self.assigned.entry(server.name().to_owned()).or_default();
+            if assigned.len() > MAX_ASSIGNED {
                 // A server that keeps renaming its tools must not fill the memory.
-                given.retain(|key, _| items.iter().any(|item| item.key == *key));
+                assigned.retain(|key, _| items.iter().any(|item| item.key == *key));
             }
-            given.extend(items.iter().map(|item| item.key.clone()).zip(names.iter().cloned()));
-            let part = Part { tools: Arc::clone(tools), names, description: server.description() };
+            assigned.extend(items.iter().map(|item| item.key.clone()).zip(names.iter().cloned()));
+            let part = ServerPart { tools: Arc::clone(tools), names, description: server.description() };
             if !self.parts.get(server.name()).is_some_and(|old| old.is_same(&part)) {
                 let tool = |(item, shown): (&&Item, &String)| {
-                    // Its identity is the server's affair, whatever it is called here.
+                    // The identity depends on the server only, not on the shown name.
                     let id = Some(format!("{}/{}", server.name(), item.key));
                     let tool = item.to_tool(shown)?;
                     let policy = self.policy.as_ref();
-                    let described = policy.and_then(|policy| policy.describes(server.name(), &tool.description));
+                    let described =
+                        policy.and_then(|policy| policy.rewrite_description(server.name(), &tool.description));
                     let prompt_instructions = server.config().prompt_instructions.of(&item.key).map(str::to_owned);
                     let description = described.unwrap_or_else(|| tool.description.clone());
                     Some(RawTool { id, description, prompt_instructions, ..tool })
@@ -174,38 +176,39 @@ impl Sources {
         }
     }
 
-    fn is_there(&self, server: &Upstream, item: &Item) -> bool {
-        let is_shown = self.policy.as_ref().is_none_or(|policy| policy.shows(server.name(), &item.key));
+    fn is_offered(&self, server: &Upstream, item: &Item) -> bool {
+        let is_shown = self.policy.as_ref().is_none_or(|policy| policy.is_visible(server.name(), &item.key));
         is_shown && server.can_call(item)
     }
 
-    /// The names that the gateway shows too: `server___tool`, or the tool's own where names carry no
-    /// server and no other tool has it. A name that was given stays given: the model may know it.
-    fn names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], kept: &[Vec<&Item>]) -> Vec<String> {
+    /// Returns the names, which are the same in the gateway: `server___tool`, or the tool's own
+    /// name if names do not contain the server and the name is unique. An assigned name never
+    /// changes, since the model may know it.
+    fn assign_names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], offers: &[Vec<&Item>]) -> Vec<String> {
         let listed: Vec<(&str, &str)> = servers
             .iter()
-            .zip(kept)
+            .zip(offers)
             .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())))
             .collect();
         let enabled = servers.iter().filter(|(server, _)| server.config().is_enabled).count();
         let full = Style { is_prefixed: true, ..self.style.clone() };
         let style = Style { is_prefixed: self.prefixes.applies_to(enabled), ..full.clone() };
         let mut shown: Vec<String> = Vec::with_capacity(listed.len());
-        for ((server, _), items) in servers.iter().zip(kept) {
+        for ((server, _), items) in servers.iter().zip(offers) {
             let names = ShownNames::new(&style, items.iter().map(|item| (server.name(), item.key.as_str())));
             shown.extend(names.iter().map(str::to_owned));
         }
         let mut seen: HashMap<&str, usize> = HashMap::new();
         shown.iter().for_each(|name| *seen.entry(name).or_default() += 1);
-        // The names of the agent and of the host program never give way to those of a server.
+        // Names of the agent and of the host program take precedence over those of servers.
         let mut taken: BTreeSet<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
         taken.extend(self.registry.names());
-        let given = |(server, key): (&str, &str)| self.given.get(server).and_then(|names| names.get(key));
-        taken.extend(listed.iter().filter_map(|item| given(*item)).cloned());
+        let assigned = |(server, key): (&str, &str)| self.assigned.get(server).and_then(|names| names.get(key));
+        taken.extend(listed.iter().filter_map(|item| assigned(*item)).cloned());
         let mut names = Vec::with_capacity(listed.len());
         for (item, shown) in listed.iter().zip(&shown) {
-            let name = given(*item).cloned().unwrap_or_else(|| {
-                // Not every provider takes a name that begins with a digit.
+            let name = assigned(*item).cloned().unwrap_or_else(|| {
+                // Not every provider accepts a name that begins with a digit.
                 let is_accepted = shown.starts_with(|c: char| c.is_alphabetic() || c == '_');
                 let is_alone = seen.get(shown.as_str()) == Some(&1) && !taken.contains(shown);
                 if is_accepted && is_alone { shown.to_owned() } else { free_name(&full, *item, &taken) }
@@ -216,13 +219,13 @@ impl Sources {
         names
     }
 
-    fn take_own(&mut self) {
+    fn update_own_tools(&mut self) {
         let mut own = self.registry.to_raw(self.has_human);
         let deferred = |tool: HostTool| RawTool { deferred: Some(true), ..tool.to_raw() };
-        if !self.kept(ListKind::Prompts).is_empty() {
+        if !self.offers(ListKind::Prompts).is_empty() {
             own.push(deferred(HostTool::GetPrompt));
         }
-        if !self.kept(ListKind::Resources).is_empty() || !self.kept(ListKind::Templates).is_empty() {
+        if !self.offers(ListKind::Resources).is_empty() || !self.offers(ListKind::Templates).is_empty() {
             own.push(deferred(HostTool::GetResource));
         }
         if self.has_outputs {
@@ -236,8 +239,8 @@ impl Sources {
         self.catalog = catalog;
     }
 
-    /// What servers keep beside their tools, as far as it may be seen.
-    pub(crate) fn kept(&self, kind: ListKind) -> Vec<ServerOffer> {
+    /// Returns the prompts or resources of the servers that are selected.
+    pub(crate) fn offers(&self, kind: ListKind) -> Vec<ServerOffer> {
         let servers = self.fleet.servers();
         let servers = servers.iter().filter(|server| self.selection.allows_server(server.name()));
         let entries = servers.flat_map(|server| {
@@ -253,17 +256,17 @@ impl Sources {
     }
 }
 
-/// The full name of a tool, with digits where it is taken.
+/// Returns the full name of a tool, with a number if it is taken.
 fn free_name(style: &Style, item: (&str, &str), taken: &BTreeSet<String>) -> String {
     let taken = taken.iter().map(|name| ("", name.as_str()));
-    // What comes first keeps its name.
+    // The first of several equal names keeps its name.
     let bare = Style { is_prefixed: false, ..style.clone() };
     let full = style.name(item.0, item.1);
     let all = ShownNames::new(&bare, taken.chain([(item.0, full.as_str())]));
     all.iter().last().unwrap_or_default().to_owned()
 }
 
-impl Part {
+impl ServerPart {
     fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.tools, &other.tools) && self.names == other.names && self.description == other.description
     }

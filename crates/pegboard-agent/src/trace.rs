@@ -1,21 +1,21 @@
-//! The spans of a run: what was asked of the model, what of tools, and how it went.
+//! The tracing spans of a run, its turns and its calls.
 
 use pegboard_discovery::Target;
 use pegboard_llm::wire::Turn;
 use tracing::{Span, field::Empty};
 
 use crate::{
-    agent::{Answer, RunError},
-    call_runner::Done,
+    agent::{RunAnswer, RunError},
+    call_runner::CallOutcome,
 };
 
-/// The span of a run.
+/// Creates the span of a run.
 pub(crate) fn run_span() -> Span {
     tracing::error_span!("run", model = Empty, turns = Empty, outcome = Empty)
 }
 
-/// Notes in its span how a run ended.
-pub(crate) fn ran(span: &Span, ended: &Result<Answer, RunError>) {
+/// Records the outcome of a run in its span.
+pub(crate) fn record_run(span: &Span, ended: &Result<RunAnswer, RunError>) {
     match ended {
         Ok(answer) => {
             span.record("turns", answer.turns);
@@ -27,13 +27,13 @@ pub(crate) fn ran(span: &Span, ended: &Result<Answer, RunError>) {
     }
 }
 
-/// The span of one turn of the model.
+/// Creates the span of one turn of the model.
 pub(crate) fn chat_span(model: &dyn std::fmt::Display) -> Span {
     tracing::error_span!("chat", %model, input_tokens = Empty, output_tokens = Empty, outcome = Empty)
 }
 
-/// Notes in its span what a turn came to.
-pub(crate) fn chatted<E>(span: &Span, turn: &Result<Turn, E>) {
+/// Records the outcome of a turn in its span.
+pub(crate) fn record_turn<E>(span: &Span, turn: &Result<Turn, E>) {
     match turn {
         Ok(turn) => {
             span.record("input_tokens", turn.usage.input);
@@ -46,7 +46,7 @@ pub(crate) fn chatted<E>(span: &Span, turn: &Result<Turn, E>) {
     }
 }
 
-/// The span of a call of a tool.
+/// Creates the span of a call.
 pub(crate) fn call_span(target: &Target) -> Span {
     let span = tracing::error_span!("call", server = Empty, tool = target.name, outcome = Empty, bytes = Empty);
     if let Some(server) = &target.server {
@@ -55,8 +55,8 @@ pub(crate) fn call_span(target: &Target) -> Span {
     span
 }
 
-/// Notes in its span what a call came to.
-pub(crate) fn called(span: &Span, done: &Done) {
+/// Records the outcome of a call in its span.
+pub(crate) fn record_call(span: &Span, done: &CallOutcome) {
     span.record("outcome", if done.is_error { "error" } else { "ok" });
     span.record("bytes", done.text.len());
 }

@@ -1,14 +1,14 @@
-//! JSON strings as the texts they stand for, without a second copy in memory.
+//! Unescapes JSON strings without a second copy in memory.
 //!
 //! The JSON crate decodes into a buffer and copies that: an output of 50 MB would be in memory
-//! three times. What an escape stands for is never longer than the escape, so a text can be
-//! decoded in its own place.
+//! three times. A decoded escape is never longer than the escape, so a text can be decoded in
+//! place.
 
 use std::ops::Range;
 
-/// The text that the JSON string at `place` of `json` stands for. Halves of characters, which
-/// JSON can hold and text cannot, become replacement characters.
-pub(crate) fn in_place(json: String, place: Range<usize>) -> String {
+/// Returns the decoded JSON string at `place` of `json`, in the same buffer. Unpaired surrogates,
+/// which JSON allows and text does not, become replacement characters.
+pub(crate) fn unescape_in_place(json: String, place: Range<usize>) -> String {
     let mut bytes = json.into_bytes();
     let end = place.end.saturating_sub(1).min(bytes.len());
     let (mut from, mut to) = (place.start + 1, 0);
@@ -17,7 +17,7 @@ pub(crate) fn in_place(json: String, place: Range<usize>) -> String {
         bytes.copy_within(from..from + plain, to);
         (from, to) = (from + plain, to + plain);
         if from < end {
-            let (c, length) = escaped(&bytes[from..end]);
+            let (c, length) = decode_escape(&bytes[from..end]);
             let mut buffer = [0; 4];
             let encoded = c.encode_utf8(&mut buffer).as_bytes();
             bytes[to..to + encoded.len()].copy_from_slice(encoded);
@@ -28,8 +28,8 @@ pub(crate) fn in_place(json: String, place: Range<usize>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What the escape at the start of `bytes` stands for, and how long it is.
-fn escaped(bytes: &[u8]) -> (char, usize) {
+/// Decodes the escape at the start of `bytes`; returns the character and the length of the escape.
+fn decode_escape(bytes: &[u8]) -> (char, usize) {
     let simple = |c| (c, 2);
     match bytes.get(1) {
         Some(b'n') => simple('\n'),
@@ -37,13 +37,13 @@ fn escaped(bytes: &[u8]) -> (char, usize) {
         Some(b'r') => simple('\r'),
         Some(b'b') => simple('\u{8}'),
         Some(b'f') => simple('\u{c}'),
-        Some(b'u') => unicode(bytes),
+        Some(b'u') => decode_unicode_escape(bytes),
         Some(other) if other.is_ascii() => simple(char::from(*other)),
         _ => (char::REPLACEMENT_CHARACTER, 1),
     }
 }
 
-fn unicode(bytes: &[u8]) -> (char, usize) {
+fn decode_unicode_escape(bytes: &[u8]) -> (char, usize) {
     let unit = |at: usize| {
         let digits = bytes.get(at + 2..at + 6).filter(|_| bytes[at..].starts_with(b"\\u"))?;
         u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
@@ -67,8 +67,9 @@ mod tests {
 
     #[test]
     fn escapes_of_all_kinds() {
-        let check =
-            |json: &str, expected: &str| assert_eq!(in_place(json.to_owned(), 0..json.len()), expected, "{json}");
+        let check = |json: &str, expected: &str| {
+            assert_eq!(unescape_in_place(json.to_owned(), 0..json.len()), expected, "{json}")
+        };
         check(r#""""#, "");
         check(r#""plain""#, "plain");
         check(r#""a\nb\t\"\\\/c""#, "a\nb\t\"\\/c");
@@ -84,7 +85,7 @@ mod tests {
         fn the_same_as_the_json_crate(text in any::<String>(), before in "[a-z]{0,5}") {
             let json = format!("{before}{}rest", serde_json::Value::from(text.clone()));
             let place = before.len()..json.len() - 4;
-            prop_assert_eq!(in_place(json, place), text);
+            prop_assert_eq!(unescape_in_place(json, place), text);
         }
 
         #[test]
@@ -92,13 +93,13 @@ mod tests {
             let units: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
             let json = format!("\"{units}\"");
             let length = json.len();
-            prop_assert_eq!(in_place(json, 0..length), text);
+            prop_assert_eq!(unescape_in_place(json, 0..length), text);
         }
 
         #[test]
         fn nothing_panics(bytes in "[\"\\\\u0-9a-fn]{0,30}", start in 0usize..5, end in 0usize..35) {
             let end = end.min(bytes.len());
-            let _ = in_place(bytes, start.min(end)..end);
+            let _ = unescape_in_place(bytes, start.min(end)..end);
         }
     }
 }

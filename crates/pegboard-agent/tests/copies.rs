@@ -1,7 +1,7 @@
 //! What a turn copies, counted by an allocator that only this test has.
 
 use pegboard_agent::{
-    Agent, CustomTool, DialectName, Mode, Model, ModelClient, Output, Speaking, ToolDef, ToolError, ToolSearch,
+    Agent, CustomTool, DialectName, Mode, Model, ModelClient, ToolDef, ToolError, ToolOutput, ToolSearch, TurnFuture,
 };
 use pegboard_llm::{
     Conversation,
@@ -26,7 +26,7 @@ impl ModelClient for Briefly {
         &'a self,
         conversation: &'a mut Conversation,
         _: &'a mut (dyn FnMut(Delta) + Send),
-    ) -> Speaking<'a> {
+    ) -> TurnFuture<'a> {
         Box::pin(async move {
             let request = conversation.request(true)?;
             assert!(!request.tools.is_empty() && !request.messages.is_empty());
@@ -39,7 +39,7 @@ impl ModelClient for Briefly {
 }
 
 async fn agent(model: &str) -> Agent {
-    let handler = |_: Value| async { Ok::<_, ToolError>(Output::from("done")) };
+    let handler = |_: Value| async { Ok::<_, ToolError>(ToolOutput::from("done")) };
     let tool = |at: usize| {
         let parameters = json!({"type": "object", "properties": {}});
         CustomTool::new(ToolDef::new(format!("tool_{at}"), "t".repeat(TOOLS / 64), parameters), handler).eager()

@@ -140,7 +140,7 @@ fn help_out(args: Vec<OsString>) -> ExitCode {
 /// What `pegboard query-output` does, in a process that was started for it.
 fn query_output(args: QueryOutputArgs) -> ExitCode {
     let QueryOutputArgs { compact, raw, memory_bytes, cpu_seconds, filter } = args;
-    pegboard_agent::outputs::worker::run(pegboard_agent::outputs::worker::Job {
+    pegboard_agent::outputs::worker::run(pegboard_agent::outputs::worker::FilterJob {
         filter,
         compact,
         raw,

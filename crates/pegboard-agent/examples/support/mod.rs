@@ -2,7 +2,7 @@
 
 use std::env;
 
-use pegboard_agent::{Agent, AgentBuilder, Answer, Event, Model};
+use pegboard_agent::{Agent, AgentBuilder, AgentEvent, Model, RunAnswer};
 use pegboard_core::Secret;
 use pegboard_llm::Client;
 use pegboard_testkit::provider::{Part, Provider, Script, Turn};
@@ -44,14 +44,14 @@ pub(crate) fn say(text: &str) -> Turn {
 
 /// Runs a prompt and shows what happens.
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-pub(crate) async fn show(agent: &Agent, prompt: &str) -> Result<Answer, Failure> {
+pub(crate) async fn show(agent: &Agent, prompt: &str) -> Result<RunAnswer, Failure> {
     println!("> {prompt}");
     let mut run = agent.stream(prompt);
     while let Some(event) = run.next().await {
         match event {
-            Event::CallStarted { name, arguments, .. } => println!("  {name} {arguments}"),
-            Event::CallFinished { text, .. } => println!("    {}", text.chars().take(100).collect::<String>()),
-            Event::ToolsChanged { visible } => println!("  visible now: {}", visible.join(", ")),
+            AgentEvent::CallStarted { name, arguments, .. } => println!("  {name} {arguments}"),
+            AgentEvent::CallFinished { text, .. } => println!("    {}", text.chars().take(100).collect::<String>()),
+            AgentEvent::ToolsChanged { visible } => println!("  visible now: {}", visible.join(", ")),
             _ => {}
         }
     }

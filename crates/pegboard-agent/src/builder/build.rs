@@ -1,4 +1,4 @@
-//! How the parts of an agent are put together.
+//! Builds an agent from its parts.
 
 use std::{
     collections::BTreeSet,
@@ -13,12 +13,12 @@ use pegboard_upstream::{
 };
 use tokio::sync::Mutex;
 
-use super::{AgentBuilder, BuildError, History};
+use super::{AgentBuilder, BuildError, SavedConversation};
 use crate::{
     agent::{Agent, ModelClient, Shared},
-    call_runner::Hands,
+    call_runner::CallRunner,
     commands::Commands,
-    conversation_state::Talk,
+    conversation_state::ConversationState,
     custom::{RegisterError, Registry},
     outputs::{OutputError, Outputs},
     program::Program,
@@ -27,17 +27,18 @@ use crate::{
 };
 
 impl AgentBuilder {
-    /// Starts the servers, waits for them, and begins the conversation. A server that does
-    /// not start is no error: [`Agent::failures`] tells of it.
+    /// Starts the servers, waits for them, and begins the conversation. A server that does not
+    /// start is not an error: see [`Agent::failed_servers`].
     ///
     /// # Errors
-    /// When what was asked for cannot be had.
+    /// If a setting is invalid or a required resource is missing.
     pub async fn build(mut self) -> Result<Agent, BuildError> {
         if self.limits.cost.is_some() && self.prices.is_none() {
             return Err(BuildError::NoPrices);
         }
         let client = self.model_client()?;
-        let History { id, saved, writer } = History::open(self.saved.take(), self.transcript.take()).await?;
+        let SavedConversation { id, saved, writer } =
+            SavedConversation::open(self.saved.take(), self.transcript.take()).await?;
         let program = self.program.take().or_else(Program::find);
         let registry = self.registry()?;
         let fleet = self.start_servers(program.as_ref())?;
@@ -50,19 +51,19 @@ impl AgentBuilder {
             .with_host_tools(self.human.is_some(), outputs.is_some());
         sources.refresh();
         self.grants.resolve(sources.catalog(), &selection)?;
-        let (mode, reason) = self.decide(&sources, &selection);
+        let (mode, reason) = self.decide_mode(&sources, &selection);
         let conversation = self.conversation(mode, &mut sources, &selection, outputs.is_some())?;
-        let hands = self.hands(Hands::new(fleet, registry, selection), outputs);
-        hands.set_catalog(sources.catalog().clone());
-        let mut talk = Talk::new(id.clone(), conversation, sources);
+        let runner = self.configure_runner(CallRunner::new(fleet, registry, selection), outputs);
+        runner.set_catalog(sources.catalog().clone());
+        let mut state = ConversationState::new(id.clone(), conversation, sources);
         if let Some(saved) = &saved {
-            talk.restore(saved)?;
+            state.restore(saved)?;
         }
         let commands = std::mem::take(&mut self.commands);
         let shared = Arc::new(Shared {
-            talk: Mutex::new(talk),
+            state: Mutex::new(state),
             client,
-            hands: Arc::new(hands),
+            runner: Arc::new(runner),
             limits: self.limits,
             prices: self.prices,
             mode,
@@ -70,17 +71,17 @@ impl AgentBuilder {
             unused_delivery: self.search.delivery.filter(|_| mode != Mode::ToolSearch),
             transcript: writer,
             learner: self.learner,
-            glance: RwLock::default(),
+            snapshot: RwLock::default(),
             final_answer: self.final_answer,
             api: OnceLock::new(),
         });
-        shared.look(&*shared.talk.lock().await);
+        shared.update_snapshot(&*shared.state.lock().await);
         if mode == Mode::CodeExecution {
-            let (commands, api) = Commands::start(&shared.hands, commands, &id, program).await?;
-            let _ = (shared.hands.commands.set(commands), shared.api.set(api));
+            let (commands, api) = Commands::start(&shared.runner, commands, &id, program).await?;
+            let _ = (shared.runner.commands.set(commands), shared.api.set(api));
         }
-        if let Some(outputs) = &shared.hands.outputs {
-            tokio::spawn(Outputs::keep_clean(Arc::downgrade(outputs)));
+        if let Some(outputs) = &shared.runner.outputs {
+            tokio::spawn(Outputs::remove_old_periodically(Arc::downgrade(outputs)));
         }
         Ok(Agent { shared })
     }
@@ -116,26 +117,26 @@ impl AgentBuilder {
         let (supervisor, pins, logins) = (supervisor.unwrap_or_default(), self.pins.take(), self.logins.clone());
         let options = FleetOptions { supervisor, pins, logins, ..FleetOptions::default() };
         let (fleet, mut notices) = Fleet::start_with(servers, options);
-        // What servers say of their own accord is nobody's here; it must not pile up.
+        // Notifications of servers are not used here, but must not pile up.
         tokio::spawn(async move { while notices.recv().await.is_some() {} });
         Ok(Arc::new(fleet))
     }
 
-    /// Where large outputs go. Commands have files of their own.
+    /// Creates the store of large outputs. Commands have files of their own.
     fn outputs(&mut self, id: &str, program: Option<&Program>) -> Result<Option<Arc<Outputs>>, OutputError> {
         let settings = self.outputs.take().filter(|_| self.mode != Mode::CodeExecution);
         settings.map(|settings| Outputs::new(settings, id, program.cloned()).map(Arc::new)).transpose()
     }
 
-    /// The hands with what was set for them.
-    fn hands(&mut self, mut hands: Hands, outputs: Option<Arc<Outputs>>) -> Hands {
-        hands.outputs = outputs;
-        hands.human = self.human.take();
-        hands.approval = self.approval;
-        hands.grants = self.grants.clone();
-        hands.policy = self.policy.take();
-        hands.tool_time = self.limits.tool_time;
-        hands.output_bytes = self.limits.output_bytes;
-        hands
+    /// Applies the settings to the call runner.
+    fn configure_runner(&mut self, mut runner: CallRunner, outputs: Option<Arc<Outputs>>) -> CallRunner {
+        runner.outputs = outputs;
+        runner.human = self.human.take();
+        runner.approval = self.approval;
+        runner.grants = self.grants.clone();
+        runner.policy = self.policy.take();
+        runner.tool_time = self.limits.tool_time;
+        runner.output_bytes = self.limits.output_bytes;
+        runner
     }
 }

@@ -1,4 +1,4 @@
-//! How an agent's conversation begins.
+//! The start of an agent's conversation.
 
 use std::sync::Arc;
 
@@ -10,13 +10,12 @@ use pegboard_upstream::ListKind;
 use super::AgentBuilder;
 use crate::{settings::Mode, sources::Sources};
 
-/// Tools that are visible beside what is found or shown by number: meta-tools, tools of the
-/// agent itself, some that are always on.
-const BESIDE: usize = 32;
+/// Number of tool slots that are reserved for meta-tools, tools of the agent and always-on tools.
+const RESERVED_SLOTS: usize = 32;
 
 impl AgentBuilder {
-    /// The mode, and why it is that one.
-    pub(super) fn decide(&self, sources: &Sources, selection: &Selection) -> (Mode, String) {
+    /// Returns the mode, and why it was chosen.
+    pub(super) fn decide_mode(&self, sources: &Sources, selection: &Selection) -> (Mode, String) {
         if self.mode != Mode::Auto {
             return (self.mode, "requested".to_owned());
         }
@@ -24,7 +23,7 @@ impl AgentBuilder {
         (if decision.is_on { Mode::ToolSearch } else { Mode::Normal }, decision.reason)
     }
 
-    /// A conversation about the tools of `sources`.
+    /// Creates the conversation about the tools of `sources`.
     pub(super) fn conversation(
         &self,
         mode: Mode,
@@ -32,13 +31,13 @@ impl AgentBuilder {
         selection: &Selection,
         has_outputs: bool,
     ) -> Result<Conversation, ConversationError> {
-        let (dialect, settings, wish) = self.manner(mode, has_outputs);
+        let (dialect, settings, wish) = self.dialect_settings(mode, has_outputs);
         sources.reserve(dialect.meta_names());
         sources.refresh();
         let catalog = sources.catalog().clone();
         let ranker = self.ranker();
         if ranker.vector_source().is_some() {
-            // Tools are embedded before the first search needs them.
+            // Embed the tools before the first search needs them.
             let (ranker, catalog) = (Arc::clone(&ranker), catalog.clone());
             drop(tokio::task::spawn_blocking(move || ranker.prepare(&catalog)));
         }
@@ -57,20 +56,20 @@ impl AgentBuilder {
         })
     }
 
-    /// How the model gets at its tools in a mode.
-    fn manner(&self, mode: Mode, has_outputs: bool) -> (DialectName, Settings, Option<Delivery>) {
+    /// Returns the dialect, its settings and the delivery for a mode.
+    fn dialect_settings(&self, mode: Mode, has_outputs: bool) -> (DialectName, Settings, Option<Delivery>) {
         let mut settings = self.search.settings.clone();
         settings.output_offloading = has_outputs;
         settings.validation.is_on.get_or_insert(true);
         settings.hits = Hits::Listed;
-        // What the provider takes at most, less what is visible beside what is found.
-        let most = self.model.provider.max_tools().saturating_sub(BESIDE);
+        // The provider's limit, less the reserved slots.
+        let most = self.model.provider.max_tools().saturating_sub(RESERVED_SLOTS);
         settings.max_loaded = if settings.max_loaded == 0 { most } else { settings.max_loaded.min(most) };
         match mode {
             Mode::CodeExecution => (DialectName::Code, settings, None),
             Mode::ToolSearch | Mode::Auto => (self.search.dialect, settings, self.search.delivery),
             Mode::Normal => {
-                // More than that, and there is a search after all.
+                // With more tools than that, search is used after all.
                 settings.max_tools_limit = most;
                 (DialectName::Gateway, settings, Some(Delivery::Inject))
             }
@@ -84,13 +83,13 @@ impl AgentBuilder {
         }
     }
 
-    /// What the model is told to be, and which prompts and resources there are.
+    /// Returns the system prompt, followed by the list of prompts and resources.
     fn system_text(&self, mode: Mode, sources: &Sources) -> String {
-        let kept = match mode {
+        let offers = match mode {
             Mode::CodeExecution => String::new(),
-            _ => offers_section(&sources.kept(ListKind::Prompts), &sources.kept(ListKind::Resources)),
+            _ => offers_section(&sources.offers(ListKind::Prompts), &sources.offers(ListKind::Resources)),
         };
-        let parts = [self.system.clone().unwrap_or_default(), kept];
+        let parts = [self.system.clone().unwrap_or_default(), offers];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
     }
 }

@@ -13,52 +13,52 @@ use crate::{approval::AmbiguousGrant, conversation_state::ResumeError, custom::R
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The configuration of the servers.
+    /// The server configuration is invalid.
     #[error(transparent)]
     Config(#[from] FileError),
-    /// A tool.
+    /// A custom tool cannot be registered.
     #[error(transparent)]
     Tool(#[from] RegisterError),
-    /// The provider.
+    /// The client of the provider cannot be created.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The conversation.
+    /// The conversation cannot be created.
     #[error(transparent)]
     Conversation(#[from] ConversationError),
-    /// The folder for outputs.
+    /// The folder for outputs cannot be used.
     #[error(transparent)]
     Outputs(#[from] OutputError),
-    /// The commands of code execution mode.
+    /// The shell of code execution mode cannot be used.
     #[cfg(feature = "code-execution")]
     #[error(transparent)]
     Shell(#[from] ShellError),
-    /// The API of code execution mode.
+    /// The tool API of code execution mode cannot be started.
     #[cfg(feature = "code-execution")]
     #[error(transparent)]
     Api(#[from] ListenError),
-    /// Code execution mode in a program without it.
+    /// Code execution mode is not compiled in.
     #[cfg(not(feature = "code-execution"))]
     #[error("this program was built without the feature `code-execution`")]
     NoCodeExecution,
-    /// A name of an allowed call.
+    /// The name of an allowed call is ambiguous.
     #[error(transparent)]
     Grant(#[from] AmbiguousGrant),
-    /// The conversation to go on with.
+    /// The saved conversation cannot be continued.
     #[error(transparent)]
     Resume(#[from] ResumeError),
-    /// Something failed that never should.
+    /// A background task panicked.
     #[error("building the agent failed unexpectedly")]
-    Broken,
-    /// A limit on the cost of what has no price.
+    Panicked,
+    /// A cost limit is set, but prices are not.
     #[error("a cost limit needs prices")]
     NoPrices,
-    /// A name of the conversation that cannot be made.
+    /// No random identifier can be generated for the conversation.
     #[error("no random numbers available from the system")]
     Random(#[source] getrandom::Error),
 }
 
 impl BuildError {
-    /// What can be done about it.
+    /// Returns what the user can do about the error, if anything.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoPrices => Some("set them with `prices`".to_owned()),

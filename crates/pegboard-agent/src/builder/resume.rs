@@ -1,32 +1,32 @@
-//! The conversation that an agent goes on with.
+//! The saved conversation that an agent continues.
 
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 
 use super::BuildError;
-use crate::conversation_state::{self, ResumeError, Writer};
+use crate::conversation_state::{self, ResumeError, TranscriptWriter};
 
-/// What there is of a conversation before an agent holds it.
-pub(super) struct History {
-    /// Its name, which no other has.
+/// The identifier, content and transcript of a conversation before it starts.
+pub(super) struct SavedConversation {
+    /// The unique identifier.
     pub(super) id: String,
-    /// What was said so far, as it was saved.
+    /// The saved conversation, if there is one.
     pub(super) saved: Option<Value>,
-    /// Where it is kept, turn by turn.
-    pub(super) writer: Option<Arc<Writer>>,
+    /// The transcript file that every turn is written to.
+    pub(super) writer: Option<Arc<TranscriptWriter>>,
 }
 
-impl History {
-    /// Goes on with what was saved or is in the transcript, or begins anew.
+impl SavedConversation {
+    /// Opens the saved conversation or the transcript, or creates a new conversation.
     pub(super) async fn open(saved: Option<Value>, transcript: Option<PathBuf>) -> Result<Self, BuildError> {
-        let (writer, kept) = match transcript {
+        let (writer, existing) = match transcript {
             Some(path) => open_transcript(path).await?,
             None => (None, None),
         };
-        let saved = match (saved, kept) {
-            (Some(_), Some((path, _))) => return Err(ResumeError::Two { path }.into()),
-            (saved, kept) => saved.or(kept.map(|(_, saved)| saved)),
+        let saved = match (saved, existing) {
+            (Some(_), Some((path, _))) => return Err(ResumeError::TwoSources { path }.into()),
+            (saved, existing) => saved.or(existing.map(|(_, saved)| saved)),
         };
         let id = match saved.as_ref().and_then(conversation_state::saved_id) {
             Some(id) => id,
@@ -36,17 +36,19 @@ impl History {
     }
 }
 
-/// Makes a transcript ours, and reads what is in it. Not on a thread that others wait for.
-async fn open_transcript(path: PathBuf) -> Result<(Option<Arc<Writer>>, Option<(PathBuf, Value)>), BuildError> {
+/// Locks a transcript and reads its content, on a blocking thread.
+async fn open_transcript(
+    path: PathBuf,
+) -> Result<(Option<Arc<TranscriptWriter>>, Option<(PathBuf, Value)>), BuildError> {
     let opened = tokio::task::spawn_blocking(move || {
-        let saved = conversation_state::read(&path)?;
-        let writer = Arc::new(Writer::new(path.clone())?);
+        let saved = conversation_state::read_saved(&path)?;
+        let writer = Arc::new(TranscriptWriter::new(path.clone())?);
         Ok::<_, ResumeError>((Some(writer), saved.map(|saved| (path, saved))))
     });
-    Ok(opened.await.map_err(|_| BuildError::Broken)??)
+    Ok(opened.await.map_err(|_| BuildError::Panicked)??)
 }
 
-/// A name for a conversation that no other has.
+/// Returns a random identifier for a conversation.
 fn random_id() -> Result<String, getrandom::Error> {
     let mut bytes = [0; conversation_state::ID_DIGITS / 2];
     getrandom::fill(&mut bytes)?;

@@ -1,13 +1,13 @@
-//! The arguments of a call. A text of JSON becomes up to sixty times its size when it is
-//! read, so that it is looked through before.
+//! The arguments of a call through the tool API. Parsed JSON takes up to sixty times its size in
+//! memory, so values are counted before parsing.
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
-/// How deep arguments may nest.
+/// Maximum nesting depth of arguments.
 const MAX_DEPTH: usize = 64;
 
-/// Why a body is no arguments.
+/// Why the body of a request is not valid arguments.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArgumentsError {
     #[error("the arguments have more than {0} values")]
@@ -29,12 +29,12 @@ impl ArgumentsError {
     }
 }
 
-/// The body of a request: an object of at most so many values, or nothing at all.
+/// Parses the body of a request: an object with at most `max_values` values, or nothing.
 pub(super) fn parse(body: &[u8], max_values: usize) -> Result<Value, ArgumentsError> {
     if body.trim_ascii().is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    let shape = Shape::of(body);
+    let shape = JsonShape::of(body);
     if shape.values > max_values {
         return Err(ArgumentsError::TooMany(max_values));
     }
@@ -48,18 +48,18 @@ pub(super) fn parse(body: &[u8], max_values: usize) -> Result<Value, ArgumentsEr
     }
 }
 
-/// What a text of JSON would become.
+/// The number of values and the depth of a JSON text.
 #[derive(Debug, PartialEq, Eq)]
-struct Shape {
-    /// No fewer values than there are: each stands alone, after a comma, or first in a list
-    /// or an object. Empty ones count twice.
+struct JsonShape {
+    /// An upper bound of the number of values: each is alone, after a comma, or first in a list or
+    /// an object. Empty lists and objects count twice.
     values: usize,
     depth: usize,
 }
 
-impl Shape {
-    /// Counts what is outside of strings. A text that is no JSON is read up to its first
-    /// mistake, and up to there this is right as well.
+impl JsonShape {
+    /// Counts outside of strings. Invalid JSON is parsed up to its first error, and up to there the
+    /// counts are right.
     fn of(text: &[u8]) -> Self {
         let (mut shape, mut depth) = (Self { values: 1, depth: 0 }, 0_usize);
         let mut bytes = text.iter();
@@ -80,7 +80,7 @@ impl Shape {
     }
 }
 
-/// Goes on behind the end of a string that has begun.
+/// Skips the rest of a string, including its closing quote.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -166,7 +166,7 @@ mod tests {
         fn shapes_are_what_reading_gives(value in any_json(), pretty in any::<bool>()) {
             let text = if pretty { format!("{value:#}") } else { value.to_string() };
             let (values, empty, depth) = counted(&value);
-            prop_assert_eq!(Shape::of(text.as_bytes()), Shape { values: values + empty, depth });
+            prop_assert_eq!(JsonShape::of(text.as_bytes()), JsonShape { values: values + empty, depth });
         }
 
         #[test]

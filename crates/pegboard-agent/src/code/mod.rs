@@ -1,12 +1,12 @@
-//! The tools as an HTTP API on the loopback, for the commands that a model writes.
+//! The tool API: the tools over HTTP on the loopback interface, for commands that a model writes.
 //!
-//! Paths and their description come from [`pegboard_discovery::openapi`]. The listener is
-//! the one of all doors; what it refuses is worded like every other reply here.
+//! Paths and their description come from [`pegboard_discovery::openapi`]. The listener is that of
+//! all HTTP endpoints; its rejections have the format of all replies here.
 
 //!
-//! Programs that a model writes are not trusted with our memory: what they send is looked
-//! through before it is read, no more calls are read at a time than carried out, and no more
-//! replies are kept for them than fit a budget.
+//! Programs that a model writes are not trusted with the agent's memory: values are counted before
+//! arguments are parsed, no more calls are parsed than run concurrently, and replies that wait to
+//! be read have a budget.
 
 mod arguments;
 mod reply;
@@ -19,55 +19,55 @@ use pegboard_http::{ConnectionLimits, Guard, ListenError, Listener, Principal};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-/// What a call through the API came to.
+/// The outcome of a call through the API.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Invoked {
-    /// There is no such tool.
+pub enum InvokeOutcome {
+    /// No tool has this name.
     Unknown,
-    /// It was called.
+    /// The tool was called.
     Done {
-        /// What a model would read.
+        /// The text for a model.
         text: String,
-        /// The same as a value, where the tool says it so.
+        /// The result as a JSON value, if the tool returns one.
         value: Option<Value>,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool,
     },
 }
 
-/// A call to come.
-pub type Invoking<'a> = Pin<Box<dyn Future<Output = Invoked> + Send + 'a>>;
+/// The future of a call.
+pub type InvokeFuture<'a> = Pin<Box<dyn Future<Output = InvokeOutcome> + Send + 'a>>;
 
-/// What stands behind the API.
-pub trait Invoke: Send + Sync + 'static {
-    /// Calls the tool `name` of a server, or of the host program. The call is given up when
-    /// the program that made it goes away.
-    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> Invoking<'a>;
+/// Calls tools on behalf of the API.
+pub trait ToolInvoker: Send + Sync + 'static {
+    /// Calls the tool `name` of a server, or of the host program. The future is dropped when the
+    /// calling program disconnects.
+    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> InvokeFuture<'a>;
 
-    /// Names there that somebody may have meant who asked for a tool that is unknown.
-    fn nearest(&self, server: Option<&str>, name: &str) -> Vec<String> {
+    /// Returns names that are similar to an unknown name.
+    fn similar_names(&self, server: Option<&str>, name: &str) -> Vec<String> {
         let _ = (server, name);
         Vec::new()
     }
 }
 
-/// What can be set of the API.
+/// The settings of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSettings {
-    /// Bytes of the arguments of one call. All connections together hold no more than 64 times
-    /// as much.
+    /// Maximum size of the arguments of one call in bytes. All connections together hold at most 64
+    /// times as much.
     pub max_body_bytes: usize,
-    /// Values in the arguments of one call, those within lists and objects included. One takes
-    /// up to 220 bytes in memory, and up to 16 calls are carried out at a time.
+    /// Maximum number of values in the arguments of one call, including those in lists and objects.
+    /// A value takes up to 220 bytes in memory, and up to 16 calls run concurrently.
     pub max_values: usize,
-    /// Bytes of the result of one call; a larger one is an error.
+    /// Maximum size of the result of one call in bytes; a larger one is an error.
     pub max_result_bytes: usize,
-    /// Bytes of all replies together that wait to be read by the programs that asked. Short
-    /// ones do not count.
+    /// Maximum size in bytes of all replies that wait to be read by programs. Short replies do not
+    /// count.
     pub max_unsent_bytes: usize,
-    /// How long a reply waits until there is room for it among those. Then the call fails.
+    /// How long a reply waits for room in `max_unsent_bytes` before the call fails.
     pub room_timeout: Duration,
-    /// How long a program may read nothing of its reply before it is cut off.
+    /// How long a program may read nothing of its reply before it is disconnected.
     pub write_timeout: Duration,
 }
 
@@ -84,10 +84,10 @@ impl Default for ApiSettings {
     }
 }
 
-/// Connections at a time; further ones are refused.
+/// Maximum number of connections; further ones are rejected.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The API, while it runs. Dropping it stops it, and calls that it was carrying out.
+/// The running API. Dropping it stops it and cancels its calls.
 pub struct ToolApi {
     address: SocketAddr,
     token: String,
@@ -95,11 +95,11 @@ pub struct ToolApi {
 }
 
 impl ToolApi {
-    /// Opens a port on the loopback, behind a new token.
+    /// Listens on a port of the loopback interface, with a new token.
     ///
     /// # Errors
-    /// When there is no port, or nothing to make a token of.
-    pub async fn start(invoke: Arc<dyn Invoke>, settings: ApiSettings) -> Result<Self, ListenError> {
+    /// If no port is free, or no random token can be generated.
+    pub async fn start(invoke: Arc<dyn ToolInvoker>, settings: ApiSettings) -> Result<Self, ListenError> {
         let mut listening = pegboard_http::Settings::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let address = listening.address;
         let token =
@@ -116,22 +116,22 @@ impl ToolApi {
         Ok(Self { address, token, serving })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the API listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What opens it.
+    /// Returns the token that requests must carry.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The address as programs use it.
+    /// Returns the base URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The variables that programs find it by.
+    /// Returns the environment variables with the URL and the token.
     pub fn environment(&self) -> [(&'static str, String); 2] {
         [(URL_VARIABLE, self.url()), (TOKEN_VARIABLE, self.token.clone())]
     }
@@ -139,7 +139,7 @@ impl ToolApi {
 
 impl Drop for ToolApi {
     fn drop(&mut self) {
-        // The listener goes with its task, and takes its connections along.
+        // The task owns the listener and its connections.
         self.serving.abort();
     }
 }
@@ -150,14 +150,14 @@ impl fmt::Debug for ToolApi {
     }
 }
 
-/// 32 random bytes as digits.
+/// Returns 32 random bytes in hexadecimal.
 fn token() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The arguments in a body, or why there are none.
+/// Parses the arguments in a body; on failure returns the message of the error.
 #[cfg(fuzzing)]
 pub(crate) fn parse_arguments(body: &[u8], max_values: usize) -> Result<serde_json::Value, String> {
     arguments::parse(body, max_values).map_err(|error| error.to_string())

@@ -1,11 +1,11 @@
-//! What a call is answered with, in all cases: `{"success", "result", "error"}`.
+//! The reply to a call: always `{"success", "result", "error"}`.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-/// The members in their order.
+/// The members of a reply, in their order.
 #[derive(Serialize)]
 struct Reply<'a, T> {
     success: bool,
@@ -14,40 +14,40 @@ struct Reply<'a, T> {
 }
 
 impl<'a, T> Reply<'a, T> {
-    fn good(result: T) -> Self {
+    fn success(result: T) -> Self {
         Self { success: true, result: Some(result), error: None }
     }
 
-    fn bad(error: &'a str) -> Self {
+    fn failure(error: &'a str) -> Self {
         Self { success: false, result: None, error: Some(error) }
     }
 }
 
-/// A reply that says what went wrong.
+/// Returns the reply for an error.
 pub(super) fn failure(error: &str) -> String {
-    // A text can always be written.
-    serde_json::to_string(&Reply::<()>::bad(error)).unwrap_or_default()
+    // A string can always be serialized.
+    serde_json::to_string(&Reply::<()>::failure(error)).unwrap_or_default()
 }
 
-/// What a tool has given.
+/// The output of a tool.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct CallOutput {
     pub(super) text: String,
     pub(super) value: Option<Value>,
     pub(super) is_error: bool,
 }
 
-impl Given {
-    /// The reply: the value, else the text; one that is JSON is passed on as it is written, so
-    /// that no number loses a digit. One of more than `most` bytes is replaced by saying so.
+impl CallOutput {
+    /// Returns the reply with the value, else the text; text that is JSON is passed on verbatim, so
+    /// that no number loses a digit. A reply of more than `most` bytes is replaced by an error.
     pub(super) fn reply(&self, most: usize) -> Vec<u8> {
-        let mut bounded = Bounded::new(self.size(most), most);
+        let mut bounded = BoundedBuffer::new(self.size(most), most);
         match &self.value {
-            _ if self.is_error => bounded.put(&Reply::<()>::bad(&self.text)),
-            Some(value) => bounded.put(&Reply::good(value)),
+            _ if self.is_error => bounded.put(&Reply::<()>::failure(&self.text)),
+            Some(value) => bounded.put(&Reply::success(value)),
             None => match serde_json::from_str::<&RawValue>(&self.text) {
-                Ok(json) => bounded.put(&Reply::good(json)),
-                Err(_) => bounded.put(&Reply::good(&self.text)),
+                Ok(json) => bounded.put(&Reply::success(json)),
+                Err(_) => bounded.put(&Reply::success(&self.text)),
             },
         }
         bounded.end().unwrap_or_else(|bytes| {
@@ -56,7 +56,7 @@ impl Given {
         })
     }
 
-    /// About how many bytes the reply takes, but no more than `most`.
+    /// Estimates the size of the reply in bytes, up to `most`.
     pub(super) fn size(&self, most: usize) -> usize {
         const AROUND: usize = 64;
         let result = match &self.value {
@@ -67,7 +67,7 @@ impl Given {
     }
 }
 
-/// About how many bytes a value takes when it is written; looked at no further than `most`.
+/// Estimates the serialized size of a value in bytes, up to `most`.
 fn size(value: &Value, most: usize) -> usize {
     const AROUND: usize = 4;
     let mut bytes = AROUND;
@@ -85,30 +85,30 @@ fn size(value: &Value, most: usize) -> usize {
     bytes
 }
 
-/// Keeps what is written until it is too much, and counts it in any case.
-struct Bounded {
+/// A buffer that drops its content when it exceeds a limit, and still counts the bytes.
+struct BoundedBuffer {
     written: Vec<u8>,
     bytes: usize,
     most: usize,
 }
 
-impl Bounded {
+impl BoundedBuffer {
     fn new(expected: usize, most: usize) -> Self {
         Self { written: Vec::with_capacity(expected), bytes: 0, most }
     }
 
     fn put<T: Serialize>(&mut self, reply: &Reply<'_, T>) {
-        // Texts and JSON values can always be written.
+        // Strings and JSON values can always be serialized.
         let _ = serde_json::to_writer(self, reply);
     }
 
-    /// What was written, or how many bytes it would be.
+    /// Returns the content, or the number of bytes if they exceed the limit.
     fn end(self) -> Result<Vec<u8>, usize> {
         if self.bytes <= self.most { Ok(self.written) } else { Err(self.bytes) }
     }
 }
 
-impl io::Write for Bounded {
+impl io::Write for BoundedBuffer {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.bytes += piece.len();
         if self.bytes <= self.most {
@@ -130,11 +130,11 @@ mod tests {
 
     use super::*;
 
-    fn given(text: &str, value: Option<Value>) -> Given {
-        Given { text: text.to_owned(), value, is_error: false }
+    fn given(text: &str, value: Option<Value>) -> CallOutput {
+        CallOutput { text: text.to_owned(), value, is_error: false }
     }
 
-    fn reply(given: &Given, most: usize) -> String {
+    fn reply(given: &CallOutput, most: usize) -> String {
         String::from_utf8(given.reply(most)).expect("a text")
     }
 
@@ -155,7 +155,7 @@ mod tests {
         check(&"[".repeat(5000), None, &format!("\"{}\"", "[".repeat(5000)));
         let failed = r#"{"success":false,"result":null,"error":"no \"x\""}"#;
         assert_eq!(failure("no \"x\""), failed);
-        assert_eq!(reply(&Given { is_error: true, ..given("no \"x\"", Some(json!(1))) }, 100), failed);
+        assert_eq!(reply(&CallOutput { is_error: true, ..given("no \"x\"", Some(json!(1))) }, 100), failed);
     }
 
     #[test]
@@ -164,12 +164,12 @@ mod tests {
         assert_eq!(whole.reply(100).len(), 100);
         let told = r#"{"success":false,"result":null,"error":"the result is 100 bytes, over the limit of 99; request less at a time"}"#;
         assert_eq!(reply(&whole, 99), told);
-        assert_eq!(reply(&Given { is_error: true, ..given(&"x".repeat(58), None) }, 99), told);
+        assert_eq!(reply(&CallOutput { is_error: true, ..given(&"x".repeat(58), None) }, 99), told);
     }
 
     #[test]
     fn sizes() {
-        let check = |given: Given, expected: usize| assert_eq!(given.size(1000), expected, "{given:?}");
+        let check = |given: CallOutput, expected: usize| assert_eq!(given.size(1000), expected, "{given:?}");
         check(given("short", None), 69);
         check(given(&"x".repeat(1000), None), 1000);
         check(given("short", Some(json!({"a": [1, "x"]}))), 64 + 4 + 1 + 4 + 4 + 5);
@@ -177,6 +177,6 @@ mod tests {
         check(given("short", Some(json!({"x".repeat(1000): null}))), 1000);
         check(given("short", Some(json!(vec![0; 100]))), 468);
         check(given("short", Some(json!(vec![0; 300]))), 1000);
-        check(Given { is_error: true, ..given("short", Some(json!(vec![0; 300]))) }, 69);
+        check(CallOutput { is_error: true, ..given("short", Some(json!(vec![0; 300]))) }, 69);
     }
 }

@@ -32,15 +32,15 @@ impl Drop for Told {
     }
 }
 
-impl Invoke for Tools {
-    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> Invoking<'a> {
+impl ToolInvoker for Tools {
+    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> InvokeFuture<'a> {
         let asked = (server.map(str::to_owned), name.to_owned(), arguments);
         self.asked.lock().expect("the list").push(asked);
-        let done = |text: &str| Invoked::Done { text: text.to_owned(), value: None, is_error: false };
+        let done = |text: &str| InvokeOutcome::Done { text: text.to_owned(), value: None, is_error: false };
         Box::pin(async move {
             match name {
-                "fail" => Invoked::Done { text: "it broke".into(), value: Some(json!(1)), is_error: true },
-                "value" => Invoked::Done { text: "a text".into(), value: Some(json!({"n": 1})), is_error: false },
+                "fail" => InvokeOutcome::Done { text: "it broke".into(), value: Some(json!(1)), is_error: true },
+                "value" => InvokeOutcome::Done { text: "a text".into(), value: Some(json!({"n": 1})), is_error: false },
                 "json" => done(r#"{"id": 12345678901234567890123}"#),
                 "large" => done(&"x".repeat(2000)),
                 "longish" => done(&"x".repeat(100_000)),
@@ -54,13 +54,13 @@ impl Invoke for Tools {
                     let _ = self.hanging.send("begun");
                     std::future::pending().await
                 }
-                "missing" => Invoked::Unknown,
+                "missing" => InvokeOutcome::Unknown,
                 _ => done("plain"),
             }
         })
     }
 
-    fn nearest(&self, server: Option<&str>, _name: &str) -> Vec<String> {
+    fn similar_names(&self, server: Option<&str>, _name: &str) -> Vec<String> {
         if server.is_some() { vec!["value".to_owned()] } else { Vec::new() }
     }
 }
@@ -82,7 +82,7 @@ async fn start() -> Started {
 async fn start_with(settings: ApiSettings) -> Started {
     let (sender, hanging) = mpsc::unbounded_channel();
     let tools = Arc::new(Tools { asked: Mutex::default(), both: Barrier::new(2), hanging: sender });
-    let api = ToolApi::start(Arc::clone(&tools) as Arc<dyn Invoke>, settings).await.expect("an API");
+    let api = ToolApi::start(Arc::clone(&tools) as Arc<dyn ToolInvoker>, settings).await.expect("an API");
     Started { api, tools, hanging }
 }
 

@@ -1,18 +1,17 @@
-//! How much of a context a text takes, without reading more of it than is needed.
+//! Token budgets of texts, computed without reading more of a text than necessary.
 
 use pegboard_discovery::estimate_tokens;
 
-/// No tokenizer makes one token of more bytes than this, whatever an estimate says of a
-/// long run of spaces.
+/// Upper bound of the bytes of a token in any tokenizer, even in a long run of spaces.
 const MAX_BYTES_OF_TOKEN: usize = 128;
 
-/// Bytes that a token has at most in what is read at once; more is cut.
+/// Maximum number of bytes per token in a text that is read at once; more is cut.
 const MAX_BYTES_READ_FOR_TOKEN: usize = 16;
 
-/// Bytes of a long text whose tokens are counted; the rest is taken to be like them.
+/// Number of bytes of a long text whose tokens are counted; the rest is extrapolated.
 const SAMPLE_BYTES: usize = 1 << 20;
 
-/// Whether `text` is more than `tokens` tokens.
+/// Returns whether `text` has more than `tokens` tokens.
 pub(super) fn exceeds(text: &str, tokens: usize) -> bool {
     if text.len() <= tokens {
         return false;
@@ -20,7 +19,7 @@ pub(super) fn exceeds(text: &str, tokens: usize) -> bool {
     if text.len() > tokens.saturating_mul(MAX_BYTES_OF_TOKEN) {
         return true;
     }
-    // An estimate never falls as a text goes on, so that a beginning is enough to say yes.
+    // An estimate never decreases as a text grows, so a prefix is enough to return true.
     let mut length = tokens.saturating_mul(4).max(64);
     loop {
         let end = text.floor_char_boundary(length);
@@ -34,7 +33,7 @@ pub(super) fn exceeds(text: &str, tokens: usize) -> bool {
     }
 }
 
-/// About how many tokens `text` is.
+/// Estimates the number of tokens of `text`.
 pub(super) fn estimate(text: &str) -> usize {
     let sample = text.floor_char_boundary(SAMPLE_BYTES);
     let tokens = estimate_tokens(&text[..sample]);
@@ -44,19 +43,19 @@ pub(super) fn estimate(text: &str) -> usize {
     (tokens as f64 * (text.len() as f64 / sample as f64)).round() as usize
 }
 
-/// How many tokens an answer may be: less than what would be put aside itself, with room
-/// for what is said about it.
+/// Returns the maximum number of tokens of an answer: less than the offloading threshold, with room
+/// for notes.
 pub(super) fn of_answer(threshold: usize) -> usize {
     threshold - threshold / 10
 }
 
-/// How many bytes are worth collecting for an answer of so many tokens.
+/// Returns how many bytes are worth collecting for an answer of so many tokens.
 pub(super) fn bytes_of_answer(tokens: usize) -> usize {
     tokens.saturating_mul(MAX_BYTES_READ_FOR_TOKEN).max(MAX_BYTES_READ_FOR_TOKEN)
 }
 
-/// How many bytes of the beginning of `text` are at most `tokens` tokens: at least one
-/// character, so that whoever goes on from there arrives somewhere.
+/// Returns how many bytes at the start of `text` have at most `tokens` tokens: at least one
+/// character, so that reading always makes progress.
 pub(super) fn fit(text: &str, tokens: usize) -> usize {
     let text = &text[..text.floor_char_boundary(bytes_of_answer(tokens))];
     if estimate_tokens(text) <= tokens {

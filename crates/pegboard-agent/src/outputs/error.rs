@@ -1,22 +1,22 @@
-//! What goes wrong with outputs.
+//! Errors of offloaded outputs.
 
 use std::{io, path::PathBuf};
 
 use pegboard_discovery::host::arguments::ArgumentError;
 
-/// Why an output could not be put aside.
+/// Why an output could not be offloaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The session's identifier cannot be made a folder's name.
+    /// The session's identifier cannot be used as a folder name.
     #[error("invalid session name `{session}`: expected 1 to {limit} bytes")]
     Session {
-        /// What was given, shortened.
+        /// The identifier, shortened.
         session: String,
-        /// How long it may be.
+        /// The maximum length.
         limit: usize,
     },
-    /// The output is larger than what is kept.
+    /// The output is too large.
     #[error("the output is {bytes} bytes, over the limit of {limit}")]
     TooLarge {
         /// Its size.
@@ -24,31 +24,31 @@ pub enum OutputError {
         /// The limit.
         limit: usize,
     },
-    /// The folder cannot be made or is not ours.
+    /// The folder cannot be created, or belongs to another user.
     #[error("cannot use the folder `{}`", path.display())]
     Folder {
-        /// Which one.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The work was given up, as when the program ends.
+    /// The task was cancelled, for example at shutdown.
     #[error("the request was cancelled")]
-    GivenUp(#[source] tokio::task::JoinError),
+    Cancelled(#[source] tokio::task::JoinError),
 }
 
 impl OutputError {
-    /// What can be done about it.
+    /// Returns what the user can do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::TooLarge { .. } => Some("ask the tool for less, for example page by page"),
@@ -61,78 +61,78 @@ impl OutputError {
     }
 }
 
-/// Why an output could not be read; what the model is told.
+/// Why an output could not be read; the model reads the message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The arguments are wrong.
+    /// The arguments are invalid.
     #[error(transparent)]
     Arguments(#[from] ArgumentError),
-    /// A parameter is longer than it may be.
+    /// A parameter is too long.
     #[error("`{name}` is longer than {limit} bytes")]
     TooLong {
         /// The parameter.
         name: &'static str,
-        /// How long it may be.
+        /// The maximum length.
         limit: usize,
     },
-    /// A range begins behind the last character.
+    /// A range begins after the last character.
     #[error("start {start} exceeds file length {length}")]
-    Beyond {
-        /// Where it begins.
+    OutOfRange {
+        /// The start of the range.
         start: u64,
-        /// How many characters there are.
+        /// The number of characters in the file.
         length: u64,
     },
-    /// No file of this conversation. The same words for everything else that a name can
-    /// lead to, so that names cannot be tried out.
+    /// The file is not an output of this conversation. The message is the same for every other
+    /// path, so that the model cannot probe for files.
     #[error("`filename` is not an output of this conversation")]
     Unknown,
     /// The file cannot be read.
     #[error("cannot read the output")]
     Io(#[source] io::Error),
-    /// The pattern is no regular expression, or too large a one.
+    /// The pattern is not a valid regular expression, or too large.
     #[error("invalid `pattern`: {0}")]
     Pattern(String),
-    /// There is no program to run queries.
+    /// There is no program that runs queries.
     #[error("queries need the `pegboard` program, which was not found")]
     NoProgram,
-    /// The program does not run.
+    /// The program cannot be started.
     #[error("cannot start the program that runs queries")]
     Program(#[source] io::Error),
-    /// The program runs, and is not ours.
+    /// The program is not a `pegboard` binary.
     #[error("the program that runs queries failed: {0}")]
-    Foreign(String),
-    /// The filter is not jq.
+    OtherProgram(String),
+    /// The filter is not valid jq.
     #[error("the filter is not valid: {0}")]
     Filter(String),
     /// The output is not JSON.
     #[error("the output is not JSON: {0}")]
     NotJson(String),
-    /// The filter ended in an error.
+    /// The filter returned an error.
     #[error("the filter failed: {0}")]
     Failed(String),
-    /// The filter took too much memory.
+    /// The filter used too much memory.
     #[error("the filter used more than {0} MiB of memory")]
     Memory(u64),
-    /// The filter took too much time.
+    /// The filter used too much time.
     #[error("the filter used more than {0} s")]
     Time(u64),
-    /// The filter or the output nests too deeply.
+    /// The filter or the output is nested too deeply.
     #[error("the filter used more than {0} MiB of stack: it recurses too deeply, or the output is nested too deeply")]
     Depth(usize),
-    /// The work was given up, as when the program ends.
+    /// The task was cancelled, for example at shutdown.
     #[error("the request was cancelled")]
-    GivenUp(#[source] tokio::task::JoinError),
+    Cancelled(#[source] tokio::task::JoinError),
 }
 
 impl ReadError {
-    /// What can be done about it.
+    /// Returns what the model can do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown => Some("pass the file name exactly as it was given; old outputs are removed"),
             Self::NoProgram => Some("install `pegboard`, or set its path with `Agent::builder().program(…)`"),
-            Self::Foreign(_) => {
+            Self::OtherProgram(_) => {
                 Some("set the path of a `pegboard` of the same version with `Agent::builder().program(…)`")
             }
             Self::NotJson(_) => Some("read or search the output instead"),

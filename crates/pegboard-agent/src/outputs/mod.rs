@@ -1,13 +1,13 @@
-//! Context offloading: outputs that are too long for a conversation go to files, and the
-//! model reads there what it needs.
+//! Context offloading: outputs that are too long for a conversation are written to files, from
+//! which the model reads what it needs.
 //!
-//! An output of more tokens than a threshold is kept in a folder of its conversation; in
-//! its place the model reads where it is, how it begins and ends, and how to go on. Three
-//! tools read it: by ranges of characters, by regular expressions, and by jq filters. What
-//! they answer is bounded too, or reading would do what the output was kept from doing.
+//! An output with more tokens than a threshold is written to the folder of its conversation.
+//! Instead of it the model reads the path, a preview, and how to read more. Three tools read it: by
+//! ranges of characters, by regular expressions, and by jq filters. Their answers are bounded too,
+//! since they would otherwise fill the context after all.
 //!
-//! What models write is not trusted. A file name leads to files of the same conversation
-//! and nowhere else, and filters run in a process of their own (see [`worker`]).
+//! Arguments of models are not trusted. A file name only opens files of the same conversation, and
+//! filters run in a separate process (see [`worker`]).
 //!
 //! ```
 //! use pegboard_agent::outputs::{OutputSettings, Outputs};
@@ -19,10 +19,10 @@
 //! let outputs = Outputs::new(OutputSettings::new(&folder), "chat-1", None)?;
 //! let log = "GET /items took 12 ms\n".repeat(5_000);
 //! assert!(outputs.is_large(&log));
-//! let offloaded = outputs.put("read_log", log).await?;
+//! let offloaded = outputs.store("read_log", log).await?;
 //! assert!(offloaded.message.contains("The output of `read_log` is too long to show"));
 //! let range = json!({"filename": offloaded.path.to_string_lossy(), "start": 1, "end": 10});
-//! assert_eq!(outputs.answer(HostTool::ReadLargeOutput, &range).await?, "GET /items");
+//! assert_eq!(outputs.call_tool(HostTool::ReadLargeOutput, &range).await?, "GET /items");
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -66,14 +66,14 @@ use query::Query;
 use search::Bounds;
 use store::{Store, WriteError};
 
-/// Searches and queries of one conversation at the same time; each may hold an output in
-/// memory, and the others wait.
+/// Number of concurrent searches and queries of one conversation; each may hold an output in
+/// memory.
 const AT_ONCE: usize = 1;
 
-/// How often old outputs are looked for.
-const CLEAN_EVERY: Duration = Duration::from_secs(3600);
+/// Interval at which old outputs are removed.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// What share of a preview is the end of the output.
+/// The end of the output is one part in so many of a preview.
 const TAIL_SHARE: usize = 4;
 
 /// The offloaded outputs of one conversation.
@@ -86,29 +86,29 @@ pub struct Outputs {
     clock: fn() -> SystemTime,
 }
 
-/// An output that was put aside.
+/// An output that was offloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Offloaded {
-    /// Where it is.
+pub struct StoredOutput {
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: usize,
-    /// Its length in characters.
+    /// The number of characters.
     pub chars: usize,
-    /// Its length in tokens, estimated.
+    /// The estimated number of tokens.
     pub tokens: usize,
-    /// What the model reads in its place.
+    /// The text that the model reads instead of the output.
     pub message: String,
 }
 
 impl Outputs {
-    /// The outputs of the conversation `session`; whoever has the same name for it has the
-    /// same outputs. Without a `program`, nothing can be queried. Nothing is written yet.
+    /// Creates the outputs of the conversation `session`; two with the same session share their
+    /// outputs. Without a `program`, outputs cannot be queried. Nothing is written yet.
     ///
     /// # Errors
-    /// When no folder can be named after the session, or the current folder is gone and
-    /// the outputs' folder is relative to it.
+    /// If the session cannot be used as a folder name, or the current folder is gone and the
+    /// outputs' folder is relative to it.
     pub fn new(mut settings: OutputSettings, session: &str, program: Option<Program>) -> Result<Self, OutputError> {
         let Some(name) = names::session_folder(session) else {
             let session = session.chars().take(80).collect();
@@ -120,22 +120,21 @@ impl Outputs {
         Ok(Self { settings, store, program, at_once: Semaphore::new(AT_ONCE), clock: SystemTime::now })
     }
 
-    /// Whether outputs can be queried: that takes a program.
+    /// Returns whether outputs can be queried, which needs a program.
     pub fn can_query(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Whether `text` is to be put aside. Reads no more of it than is needed to say so.
+    /// Returns whether `text` must be offloaded. Reads no more of it than necessary.
     pub fn is_large(&self, text: &str) -> bool {
         budget::exceeds(text, self.settings.threshold_tokens)
     }
 
-    /// Puts an output aside.
+    /// Writes an output to a file.
     ///
     /// # Errors
-    /// When it is larger than what is kept, or cannot be written; then no part of it is
-    /// left on the disk.
-    pub async fn put(&self, tool: &str, text: String) -> Result<Offloaded, OutputError> {
+    /// If the output is too large or cannot be written; then no part of it is left on the disk.
+    pub async fn store(&self, tool: &str, text: String) -> Result<StoredOutput, OutputError> {
         let (bytes, limit) = (text.len(), self.settings.max_output_bytes);
         if bytes > limit {
             return Err(OutputError::TooLarge { bytes, limit });
@@ -143,17 +142,17 @@ impl Outputs {
         let (store, tool) = (Arc::clone(&self.store), tool.to_owned());
         let (now, preview_chars) = ((self.clock)(), self.settings.preview_chars);
         let can_query = self.can_query();
-        spawn_blocking(move || put(&store, &tool, &text, now, preview_chars, can_query))
+        spawn_blocking(move || store_text(&store, &tool, &text, now, preview_chars, can_query))
             .await
-            .map_err(OutputError::GivenUp)?
+            .map_err(OutputError::Cancelled)?
     }
 
-    /// What one of [`HostTool::OUTPUTS`] answers.
+    /// Runs one of the tools [`HostTool::OUTPUTS`].
     ///
     /// # Errors
-    /// When the arguments are wrong, the file is not one of this conversation's outputs, or
-    /// what was asked for cannot be done; all of it is to be told to the model.
-    pub async fn answer(&self, tool: HostTool, arguments: &Value) -> Result<String, ReadError> {
+    /// If the arguments are invalid, the file is not an output of this conversation, or the
+    /// operation fails; the model should read the message.
+    pub async fn call_tool(&self, tool: HostTool, arguments: &Value) -> Result<String, ReadError> {
         let (filename, request) = arguments::parse(tool, arguments)?;
         let tokens = budget::of_answer(self.settings.threshold_tokens);
         match request {
@@ -166,7 +165,7 @@ impl Outputs {
                 let search = move |file| {
                     let regex = search::compile(&pattern, case_sensitive, &limits)?;
                     let bounds = Bounds { max_results, tokens, wall: limits.wall };
-                    Ok(search::run(&whole(file)?, &regex, bounds))
+                    Ok(search::run(&read_all(file)?, &regex, bounds))
                 };
                 self.blocking(filename, search).await
             }
@@ -176,14 +175,14 @@ impl Outputs {
                 let _one = self.at_once.acquire().await;
                 let query = Query { filter: &filter, compact, raw };
                 let answered = query::run(program, file, query, &self.settings.query).await?;
-                spawn_blocking(move || show(answered, tokens)).await.map_err(ReadError::GivenUp)?
+                spawn_blocking(move || format_results(answered, tokens)).await.map_err(ReadError::Cancelled)?
             }
         }
     }
 
-    /// Removes outputs of all conversations in the folder that are older than they are
-    /// kept. Links are not followed, and what is not named like an output stays.
-    pub async fn clean(&self) {
+    /// Removes outputs of all conversations in the folder that are older than the retention time.
+    /// Links are not followed, and files with other names are kept.
+    pub async fn remove_old(&self) {
         let (root, now, retention) = (self.settings.folder.clone(), (self.clock)(), self.settings.retention);
         match spawn_blocking(move || store::clean(&root, now, retention)).await {
             Ok(Ok(0)) => {}
@@ -194,17 +193,16 @@ impl Outputs {
         }
     }
 
-    /// [`clean`](Self::clean), now and then, as long as the agent lives.
-    pub(crate) async fn keep_clean(outputs: Weak<Self>) {
+    /// Removes old outputs at intervals, for the life of the agent.
+    pub(crate) async fn remove_old_periodically(outputs: Weak<Self>) {
         while let Some(outputs) = outputs.upgrade() {
-            outputs.clean().await;
+            outputs.remove_old().await;
             drop(outputs);
-            tokio::time::sleep(CLEAN_EVERY).await;
+            tokio::time::sleep(CLEANUP_INTERVAL).await;
         }
     }
 
-    /// Opens the file that `filename` means and works on it where waiting for a disk holds
-    /// nobody up.
+    /// Opens the file that `filename` names and works on it on a blocking thread.
     async fn blocking<T: Send + 'static>(
         &self,
         filename: String,
@@ -212,19 +210,19 @@ impl Outputs {
     ) -> Result<T, ReadError> {
         let store = Arc::clone(&self.store);
         let opened = move || work(store.open(&filename).ok_or(ReadError::Unknown)?);
-        spawn_blocking(opened).await.map_err(ReadError::GivenUp)?
+        spawn_blocking(opened).await.map_err(ReadError::Cancelled)?
     }
 }
 
-fn put(
+fn store_text(
     store: &Store,
     tool: &str,
     text: &str,
     now: SystemTime,
     preview_chars: usize,
     can_query: bool,
-) -> Result<Offloaded, OutputError> {
-    // Read through, not built: as a tree it would be many times its size.
+) -> Result<StoredOutput, OutputError> {
+    // Parsed without building a tree, which would be many times its size.
     let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
     let name = store.write(|| names::file_name(now, tool, is_json), text).map_err(|error| match error {
         WriteError::Folder(source) => OutputError::Folder { path: store.path(), source },
@@ -234,7 +232,7 @@ fn put(
     let (chars, tokens) = (text.chars().count(), budget::estimate(text));
     let (head, tail, omitted) = preview(text, chars, preview_chars);
     let shown_path = path.to_string_lossy();
-    let aside = OffloadedOutput {
+    let offloaded = OffloadedOutput {
         tool,
         filename: &name,
         path: &shown_path,
@@ -246,11 +244,12 @@ fn put(
         tail,
         omitted,
     };
-    let message = offload_notice(&aside);
-    Ok(Offloaded { path, bytes: text.len(), chars, tokens, message })
+    let message = offload_notice(&offloaded);
+    Ok(StoredOutput { path, bytes: text.len(), chars, tokens, message })
 }
 
-/// The beginning and the end of a text of `chars` characters, and how many are between.
+/// Returns the start and the end of a text of `chars` characters, and how many characters are
+/// between them.
 fn preview(text: &str, chars: usize, shown: usize) -> (&str, &str, usize) {
     if chars <= shown {
         return (text, "", 0);
@@ -261,18 +260,18 @@ fn preview(text: &str, chars: usize, shown: usize) -> (&str, &str, usize) {
     (&text[..head_end], &text[tail_start..], chars - shown)
 }
 
-/// All of a file. We wrote it, so it is text; if somebody else has since, what is not text
-/// shows as such.
-fn whole(mut file: File) -> Result<String, ReadError> {
+/// Reads a whole file. It was written as UTF-8; if another program has changed it, invalid bytes
+/// are replaced.
+fn read_all(mut file: File) -> Result<String, ReadError> {
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
     file.read_to_end(&mut bytes).map_err(ReadError::Io)?;
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// The results of a query, as far as they fit, and what became of the rest.
-fn show(answered: query::Answered, tokens: usize) -> Result<String, ReadError> {
-    let query::Answered { text, is_cut, failure } = answered;
+/// Returns the results of a query as far as they fit, with a note on the rest.
+fn format_results(answered: query::QueryOutput, tokens: usize) -> Result<String, ReadError> {
+    let query::QueryOutput { text, is_cut, failure } = answered;
     match failure {
         Some(failure) if text.is_empty() => return Err(failure),
         _ => {}

@@ -1,4 +1,4 @@
-//! What files and folders are called, and which names are ours.
+//! The names of files and folders of outputs.
 
 use std::{
     path::Path,
@@ -6,23 +6,23 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// How long a session's folder name may become. File systems end at 255.
+/// Maximum length of a session's folder name. The limit of file systems is 255.
 const MAX_SESSION_BYTES: usize = 200;
 
-/// Characters of a tool's name in the name of a file.
+/// Maximum number of characters of a tool's name in the name of a file.
 const MAX_TOOL_CHARS: usize = 50;
 
-/// What the names of our files begin with.
+/// The prefix of file names.
 const PREFIX: &str = "tool_";
 
-/// What the names of files end with while they are written.
+/// The suffix of file names while the files are written.
 const PART: &str = ".part";
 
-/// No two files of this process have the same number.
+/// The next file number; numbers are unique in this process.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// The folder of a session. Different sessions have different ones: what cannot stand in
-/// a name is spelled out, as in `a%2Fb`.
+/// Returns the folder name of a session. Different sessions have different folders: characters that
+/// are not allowed in a name are escaped, as in `a%2Fb`.
 pub(super) fn session_folder(session: &str) -> Option<String> {
     let mut name = String::new();
     for byte in session.bytes() {
@@ -37,12 +37,12 @@ pub(super) fn session_folder(session: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// How long a session's identifier may be, for messages.
+/// Returns the maximum length of a session's identifier, for messages.
 pub(super) const fn max_session_bytes() -> usize {
     MAX_SESSION_BYTES
 }
 
-/// A name that no other file of this process has.
+/// Returns a file name that is unique in this process.
 pub(super) fn file_name(now: SystemTime, tool: &str, is_json: bool) -> String {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let extension = if is_json { "json" } else { "txt" };
@@ -53,12 +53,13 @@ pub(super) fn file_name(now: SystemTime, tool: &str, is_json: bool) -> String {
     format!("{PREFIX}{}_{number}_{tool}.{extension}", timestamp(now))
 }
 
-/// The name of a file while it is written.
+/// Returns the name of a file while it is written.
 pub(super) fn part_of(name: &str) -> String {
     format!(".{name}{PART}")
 }
 
-/// Whether this is the name of an output: `tool_<date>_<time>_<number>_<tool>.<json or txt>`.
+/// Returns whether this is the name of an output: `tool_<date>_<time>_<number>_<tool>.<json or
+/// txt>`.
 pub(super) fn is_output(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
     let Some(rest) = rest.strip_suffix(".json").or_else(|| rest.strip_suffix(".txt")) else { return false };
@@ -71,14 +72,14 @@ pub(super) fn is_output(name: &str) -> bool {
         && next_is(&|tool| (1..=MAX_TOOL_CHARS).contains(&tool.len()) && tool.chars().all(is_safe))
 }
 
-/// Whether this is the name of an output, or of one that was never finished.
+/// Returns whether this is the name of an output, finished or not.
 pub(super) fn is_ours(name: &str) -> bool {
     let part = name.strip_prefix('.').and_then(|name| name.strip_suffix(PART));
     is_output(part.unwrap_or(name))
 }
 
-/// The file of the session's folder that a model means: by its bare name, with the
-/// session's folder before it, or by its whole path.
+/// Returns the file name in the session's folder that a model names: by its bare name, with the
+/// session's folder before it, or by its full path.
 pub(super) fn resolve<'a>(given: &'a str, root: &Path, session: &str) -> Option<&'a str> {
     let given = given.trim();
     let bare = match given.rsplit_once(['/', std::path::MAIN_SEPARATOR]) {
@@ -93,7 +94,7 @@ fn is_safe(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// `YYYYMMDD_HHMMSS` in UTC.
+/// Formats a time as `YYYYMMDD_HHMMSS` in UTC.
 fn timestamp(now: SystemTime) -> String {
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (year, month, day) = civil_from_days(seconds / 86_400);
@@ -101,8 +102,8 @@ fn timestamp(now: SystemTime) -> String {
     format!("{year:04}{month:02}{day:02}_{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
-/// The date so many days after the first of January 1970. Years are counted from March,
-/// so that the day that some have comes last.
+/// Returns the date so many days after 1970-01-01. Years are counted from March, so that a leap day
+/// comes last.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     // Days since the first of March of the year 0.

@@ -1,4 +1,4 @@
-//! jq over outputs, in a process of its own.
+//! Runs jq filters over outputs in a separate process.
 
 use std::{
     fs::File,
@@ -24,10 +24,10 @@ use crate::program::Program;
 /// The hidden command that runs a filter.
 const COMMAND: &str = "query-output";
 
-/// How much of what the process says about a failure is read.
+/// Maximum size of the standard error of the process that is read.
 const MAX_COMPLAINT_BYTES: u64 = 8 * 1024;
 
-/// What to ask.
+/// A filter and its options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
     pub(super) filter: &'a str,
@@ -35,23 +35,23 @@ pub(super) struct Query<'a> {
     pub(super) raw: bool,
 }
 
-/// What a query printed, and whether that was all.
+/// The output of a query, and whether it is complete.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct QueryOutput {
     pub(super) text: String,
-    /// Whether it printed more than it may.
+    /// Whether the query printed more than allowed.
     pub(super) is_cut: bool,
-    /// Why it ended before its end.
+    /// Why the query ended early.
     pub(super) failure: Option<ReadError>,
 }
 
-/// Runs the filter over `file`, which is given to the process as its input.
+/// Runs the filter over `file`, which is the standard input of the process.
 pub(super) async fn run(
     program: &Program,
     file: File,
     query: Query<'_>,
     limits: &QueryLimits,
-) -> Result<Answered, ReadError> {
+) -> Result<QueryOutput, ReadError> {
     if query.filter.len() > limits.filter_bytes {
         return Err(ReadError::TooLong { name: "query", limit: limits.filter_bytes });
     }
@@ -69,11 +69,11 @@ pub(super) async fn run(
             Some(ReadError::Time(seconds(limits.wall)))
         }
         Ok(Err(error)) => Some(ReadError::Program(error)),
-        // It was ended by us, or for want of a reader.
+        // The process was killed on purpose, or because its output was not read any more.
         Ok(Ok(_)) if is_cut => None,
         Ok(Ok((status, complaint))) => failure(status, complaint, limits),
     };
-    Ok(Answered { text: as_text(output), is_cut, failure })
+    Ok(QueryOutput { text: as_text(output), is_cut, failure })
 }
 
 fn command(program: &Program, file: File, query: Query<'_>, limits: &QueryLimits) -> Command {
@@ -95,19 +95,19 @@ fn command(program: &Program, file: File, query: Query<'_>, limits: &QueryLimits
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    // What is typed at the terminal is not meant for it.
+    // Keyboard signals of the terminal must not reach it.
     processes::start_in_group(command.as_std_mut());
     command
 }
 
-/// Reads what the process prints, one byte more than it may, and waits for its end.
+/// Reads the output of the process, up to one byte more than allowed, and waits for its end.
 async fn follow(child: &mut Child, output: &mut Vec<u8>, limit: usize) -> io::Result<(ExitStatus, String)> {
     let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     read(child.stdout.take(), one_more, output).await?;
     if output.len() > limit {
         child.start_kill()?;
     }
-    // Afterwards: the process says little, and that at its end.
+    // Read afterwards: the process prints little to it, and only at its end.
     let mut complaint = Vec::new();
     read(child.stderr.take(), MAX_COMPLAINT_BYTES, &mut complaint).await?;
     Ok((child.wait().await?, String::from_utf8_lossy(&complaint).trim().to_owned()))
@@ -120,7 +120,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64, into: &mut Vec<u
     Ok(())
 }
 
-/// Why the process ended, unless all went well.
+/// Returns why the process ended, unless it succeeded.
 fn failure(status: ExitStatus, complaint: String, limits: &QueryLimits) -> Option<ReadError> {
     if status.success() {
         return None;
@@ -131,23 +131,23 @@ fn failure(status: ExitStatus, complaint: String, limits: &QueryLimits) -> Optio
         (Some(Exit::Filter), _) => ReadError::Filter(complaint),
         (Some(Exit::NotJson), _) => ReadError::NotJson(complaint),
         (Some(Exit::Failed), _) => ReadError::Failed(complaint),
-        // Rust's own last words. Both end in an abort.
+        // Messages of Rust's runtime before an abort.
         _ if complaint.contains("memory allocation of") => too_much_memory(),
         _ if complaint.contains("has overflowed its stack") => too_deep(),
         (_, Some(EndedBy::CpuTime)) => ReadError::Time(seconds(limits.cpu)),
-        // Our own signal comes with a timeout.
+        // Our own kill signal is reported as a timeout.
         (_, Some(EndedBy::Memory)) => too_much_memory(),
-        _ if complaint.is_empty() => ReadError::Foreign(status.to_string()),
-        _ => ReadError::Foreign(complaint),
+        _ if complaint.is_empty() => ReadError::OtherProgram(status.to_string()),
+        _ => ReadError::OtherProgram(complaint),
     })
 }
 
-/// Whole seconds, at least one.
+/// Rounds up to whole seconds, at least one.
 fn seconds(duration: Duration) -> u64 {
     (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
-/// What was printed, which may have been cut within a character.
+/// Converts the output to text; it may have been cut within a character.
 fn as_text(output: Vec<u8>) -> String {
     let text = match String::from_utf8(output) {
         Ok(text) => text,

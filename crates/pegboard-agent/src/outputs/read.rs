@@ -1,4 +1,4 @@
-//! Ranges of characters, out of files that are not held in memory.
+//! Reads ranges of characters from files without loading the files.
 
 use std::io::{self, Read};
 
@@ -6,18 +6,18 @@ use pegboard_discovery::host::outputs::read_cut;
 
 use super::{budget, error::ReadError};
 
-/// How much is read at once.
+/// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The characters from `start` to `end`, both counted from one and included, as far as
-/// they are at most `tokens` tokens; where they are more, it is said where to go on.
+/// Returns the characters from `start` to `end`, both counted from one and included, up to `tokens`
+/// tokens; if there are more, a note says where to continue.
 pub(super) fn range(file: impl Read, start: u64, end: Option<u64>, tokens: usize) -> Result<String, ReadError> {
     let most = u64::try_from(budget::bytes_of_answer(tokens)).unwrap_or(u64::MAX);
     let asked = end.unwrap_or(u64::MAX);
-    // One more than is wanted, to know whether anything is left.
+    // One more than requested, to know whether anything is left.
     let (text, length) = characters(file, start, asked.min(start.saturating_add(most)))?;
     if text.is_empty() {
-        return Err(ReadError::Beyond { start, length });
+        return Err(ReadError::OutOfRange { start, length });
     }
     let shown = &text[..budget::fit(&text, tokens)];
     if shown.len() == text.len() {
@@ -28,7 +28,7 @@ pub(super) fn range(file: impl Read, start: u64, end: Option<u64>, tokens: usize
     Ok(format!("{shown}{}", read_cut(last)))
 }
 
-/// The characters from `start` to `end`, and how many were counted on the way there.
+/// Returns the characters from `start` to `end`, and how many were counted on the way there.
 fn characters(mut file: impl Read, start: u64, end: u64) -> Result<(String, u64), ReadError> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut bytes = Vec::new();
@@ -42,7 +42,7 @@ fn characters(mut file: impl Read, start: u64, end: u64) -> Result<(String, u64)
         };
         let chunk = &chunk[..length];
         let in_chunk = count_characters(chunk);
-        // The rest of a character whose first byte was in the chunk before belongs here too.
+        // The remaining bytes of a character that began in the previous chunk belong here too.
         if count + in_chunk >= start {
             let from = if count >= start { 0 } else { nth_character(chunk, start - count) };
             let to = if count + in_chunk > end { nth_character(chunk, end - count + 1) } else { length };
@@ -57,8 +57,7 @@ fn characters(mut file: impl Read, start: u64, end: u64) -> Result<(String, u64)
     Ok((text, count))
 }
 
-/// How many characters begin in `chunk`. Counted in bytes first, which processors do many
-/// at a time.
+/// Counts the characters that begin in `chunk`. Counts bytes first, which is vectorized.
 fn count_characters(chunk: &[u8]) -> u64 {
     let few = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(begins_character(*byte))).sum::<u8>();
     chunk.chunks(usize::from(u8::MAX)).map(|bytes| u64::from(few(bytes))).sum()
@@ -68,7 +67,7 @@ fn begins_character(byte: u8) -> bool {
     byte & 0b1100_0000 != 0b1000_0000
 }
 
-/// Where the `number`th character of `chunk` begins, counted from one.
+/// Returns where the `number`th character of `chunk` begins, counted from one.
 fn nth_character(chunk: &[u8], number: u64) -> usize {
     let skip = usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
     let mut begins = chunk.iter().enumerate().filter(|(_, byte)| begins_character(**byte));

@@ -1,4 +1,4 @@
-//! Regular expressions over outputs, line by line, in the shape that `grep` prints.
+//! Searches outputs by regular expression, line by line, in the format of `grep`.
 
 mod lines;
 
@@ -8,22 +8,21 @@ use pegboard_discovery::host::outputs::{NO_MATCHES, search_cut, search_full, sea
 use regex::{Regex, RegexBuilder};
 
 use super::{budget, error::ReadError, settings::SearchLimits};
-use lines::{Position, Windows, cut};
+use lines::{MatchWindows, Position, cut};
 
-/// Lines shown before and after each that matches.
+/// Number of context lines before and after each matching line.
 const CONTEXT: usize = 2;
 
-/// Lines of more bytes than this are not shown whole. Outputs of servers are often one
-/// line of many megabytes.
+/// Lines of more bytes are shown in part. Outputs of servers are often one line of many megabytes.
 const LONG_LINE_BYTES: usize = 500;
 
-/// How much is searched between two looks at the clock.
-const LOOK_BYTES: usize = 64 * 1024;
+/// Number of bytes that are searched between two checks of the time.
+const CHECK_BYTES: usize = 64 * 1024;
 
-/// How deeply a pattern may nest.
+/// Maximum nesting depth of a pattern.
 const MAX_NESTING: u32 = 50;
 
-/// The pattern, compiled within the limits.
+/// Compiles the pattern within the limits.
 pub(super) fn compile(pattern: &str, case_sensitive: bool, limits: &SearchLimits) -> Result<Regex, ReadError> {
     if pattern.len() > limits.pattern_bytes {
         return Err(ReadError::TooLong { name: "pattern", limit: limits.pattern_bytes });
@@ -37,21 +36,21 @@ pub(super) fn compile(pattern: &str, case_sensitive: bool, limits: &SearchLimits
         .map_err(|error| ReadError::Pattern(error.to_string()))
 }
 
-/// What a search shows at most.
+/// The limits of one search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) max_results: usize,
-    /// The length of the answer.
+    /// Maximum number of tokens of the answer.
     pub(super) tokens: usize,
-    /// How long it may take.
+    /// Maximum duration.
     pub(super) wall: Duration,
 }
 
-/// The lines of `text` that match, with those around them.
+/// Returns the matching lines of `text` with their context.
 pub(super) fn run(text: &str, regex: &Regex, bounds: Bounds) -> String {
     let mut search = Search::new(text, regex, bounds);
-    let ended = search.lines();
-    if search.results == 0 && ended == Ended::Whole {
+    let ended = search.search_lines();
+    if search.results == 0 && ended == SearchEnd::Complete {
         return NO_MATCHES.to_owned();
     }
     let shown = search.shown.trim_end_matches('\n');
@@ -59,28 +58,28 @@ pub(super) fn run(text: &str, regex: &Regex, bounds: Bounds) -> String {
     let mut ended = ended;
     if end < shown.len() {
         end = shown[..end].rfind('\n').unwrap_or(end);
-        ended = Ended::Long;
+        ended = SearchEnd::TooLong;
     }
     let note = match ended {
-        Ended::Whole => String::new(),
-        Ended::Full => search_full(search.results),
-        Ended::Long => search_cut(),
-        Ended::Late => search_late(bounds.wall.as_secs(), search.position.at(search.searched)),
+        SearchEnd::Complete => String::new(),
+        SearchEnd::MaxResults => search_full(search.results),
+        SearchEnd::TooLong => search_cut(),
+        SearchEnd::Timeout => search_late(bounds.wall.as_secs(), search.position.at(search.searched)),
     };
     format!("{}{note}", &shown[..end]).trim_start().to_owned()
 }
 
-/// How a search ended.
+/// Why a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// It has seen everything.
-    Whole,
-    /// It has found as much as it may.
-    Full,
-    /// What it found is more than can be shown.
-    Long,
-    /// It took too long.
-    Late,
+enum SearchEnd {
+    /// The whole text was searched.
+    Complete,
+    /// The maximum number of results was reached.
+    MaxResults,
+    /// The answer would be too long.
+    TooLong,
+    /// The time limit was reached.
+    Timeout,
 }
 
 struct Search<'t> {
@@ -88,16 +87,16 @@ struct Search<'t> {
     regex: &'t Regex,
     bounds: Bounds,
     began: Instant,
-    /// What is shown so far.
+    /// The answer so far.
     shown: String,
-    /// Of which this many lines, or places in long lines, match.
+    /// Number of matching lines, or of places in long lines.
     results: usize,
-    /// Up to where lines were shown, as their number.
+    /// Number of the last line in the answer.
     shown_to: usize,
-    /// Up to where was searched, in bytes.
+    /// Number of bytes that were searched.
     searched: usize,
-    /// When the clock was looked at, in bytes.
-    looked: usize,
+    /// Number of bytes that were searched at the last check of the time.
+    checked: usize,
     position: Position<'t>,
 }
 
@@ -112,18 +111,18 @@ impl<'t> Search<'t> {
             results: 0,
             shown_to: 0,
             searched: 0,
-            looked: 0,
+            checked: 0,
             position: Position::new(text),
         }
     }
 
-    fn lines(&mut self) -> Ended {
+    fn search_lines(&mut self) -> SearchEnd {
         let mut before: [&str; CONTEXT] = [""; CONTEXT];
         let mut last_match = None;
         for (index, line) in self.text.lines().enumerate() {
             let number = index + 1;
             let results = self.results;
-            if let Err(ended) = self.line(number, line, &before) {
+            if let Err(ended) = self.search_line(number, line, &before) {
                 return ended;
             }
             if self.results > results {
@@ -134,54 +133,54 @@ impl<'t> Search<'t> {
             before.rotate_left(1);
             before[CONTEXT - 1] = line;
             if self.shown.len() > budget::bytes_of_answer(self.bounds.tokens) {
-                return Ended::Long;
+                return SearchEnd::TooLong;
             }
         }
-        Ended::Whole
+        SearchEnd::Complete
     }
 
-    /// Shows the line if it matches, after those before it.
-    fn line(&mut self, number: usize, line: &str, before: &[&str; CONTEXT]) -> Result<(), Ended> {
+    /// Adds the line to the answer if it matches, after its context.
+    fn search_line(&mut self, number: usize, line: &str, before: &[&str; CONTEXT]) -> Result<(), SearchEnd> {
         let start = line.as_ptr().addr() - self.text.as_ptr().addr();
         self.searched = start;
         if self.is_late() {
-            return Err(Ended::Late);
+            return Err(SearchEnd::Timeout);
         }
         if line.len() <= LONG_LINE_BYTES {
             if self.regex.is_match(line) {
-                self.found(number, before)?;
+                self.add_result(number, before)?;
                 self.show(number, ':', line);
             }
             return Ok(());
         }
-        let mut windows = Windows::new(self.regex, line);
+        let mut windows = MatchWindows::new(self.regex, line);
         loop {
             self.searched = start + windows.searched();
             if self.is_late() {
-                return Err(Ended::Late);
+                return Err(SearchEnd::Timeout);
             }
             match windows.step() {
-                lines::Step::End => return Ok(()),
-                lines::Step::Nothing => {}
-                // It has worked without getting on.
-                lines::Step::Undecided if self.is_over_time() => return Err(Ended::Late),
-                lines::Step::Undecided => {}
-                lines::Step::Window(window) => {
-                    self.found(number, before)?;
+                lines::WindowStep::End => return Ok(()),
+                lines::WindowStep::NoMatch => {}
+                // No progress without more time.
+                lines::WindowStep::Undecided if self.is_over_time() => return Err(SearchEnd::Timeout),
+                lines::WindowStep::Undecided => {}
+                lines::WindowStep::Window(window) => {
+                    self.add_result(number, before)?;
                     let from = self.position.at(start + window.start);
                     self.show(number, ':', &format!("[from character {from}] {}", &line[window]));
                 }
             }
             if self.shown.len() > budget::bytes_of_answer(self.bounds.tokens) {
-                return Err(Ended::Long);
+                return Err(SearchEnd::TooLong);
             }
         }
     }
 
-    /// Counts a result and shows what stands before it.
-    fn found(&mut self, number: usize, before: &[&str; CONTEXT]) -> Result<(), Ended> {
+    /// Counts a result and adds the context before it.
+    fn add_result(&mut self, number: usize, before: &[&str; CONTEXT]) -> Result<(), SearchEnd> {
         if self.results == self.bounds.max_results {
-            return Err(Ended::Full);
+            return Err(SearchEnd::MaxResults);
         }
         self.results += 1;
         let first = number.saturating_sub(CONTEXT).max(1).max(self.shown_to + 1);
@@ -200,10 +199,10 @@ impl<'t> Search<'t> {
     }
 
     fn is_late(&mut self) -> bool {
-        if self.searched - self.looked < LOOK_BYTES {
+        if self.searched - self.checked < CHECK_BYTES {
             return false;
         }
-        self.looked = self.searched;
+        self.checked = self.searched;
         self.is_over_time()
     }
 

@@ -1,31 +1,31 @@
-//! How much is too much, and how far reading may go.
+//! The settings of offloaded outputs.
 
 use std::{path::PathBuf, time::Duration};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// When outputs are put aside, where, and for how long.
+/// When outputs are offloaded, where, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSettings {
-    /// Where outputs are kept, one folder in it for each session.
+    /// The folder of outputs, with one folder in it for each session.
     pub folder: PathBuf,
-    /// Outputs of more tokens than this (estimated) are put aside.
+    /// Number of tokens (estimated) above which outputs are offloaded.
     pub threshold_tokens: usize,
-    /// Characters of an output that stay in the conversation, beginning and end together.
+    /// Number of characters of the preview, start and end together.
     pub preview_chars: usize,
     /// How long outputs are kept.
     pub retention: Duration,
-    /// Outputs of more bytes than this are refused.
+    /// Maximum size of an output in bytes; larger ones are rejected.
     pub max_output_bytes: usize,
-    /// How far a search may go.
+    /// The limits of a search.
     pub search: SearchLimits,
-    /// How far a query may go.
+    /// The limits of a query.
     pub query: QueryLimits,
 }
 
 impl OutputSettings {
-    /// The defaults, in this folder.
+    /// Creates the default settings with this folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -39,14 +39,14 @@ impl OutputSettings {
     }
 }
 
-/// What a search of an output may use.
+/// The limits of a search in an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchLimits {
-    /// How long it may take; what was found until then is the answer.
+    /// Maximum duration; the results up to then are returned.
     pub wall: Duration,
-    /// How long a pattern may be.
+    /// Maximum length of a pattern in bytes.
     pub pattern_bytes: usize,
-    /// How large a pattern may become when it is compiled.
+    /// Maximum size of a compiled pattern.
     pub compiled_bytes: usize,
 }
 
@@ -56,18 +56,18 @@ impl Default for SearchLimits {
     }
 }
 
-/// What a query of an output may use.
+/// The limits of a query of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryLimits {
-    /// Memory of the process that runs it. There, JSON takes up to fifteen times its size.
+    /// Maximum memory of the process. JSON takes up to fifteen times its size there.
     pub memory_bytes: u64,
-    /// Processor time, in whole seconds, at least one.
+    /// Maximum CPU time, in whole seconds, at least one.
     pub cpu: Duration,
-    /// Time by the clock on the wall.
+    /// Maximum duration.
     pub wall: Duration,
-    /// How much it may print.
+    /// Maximum size of the output in bytes.
     pub output_bytes: usize,
-    /// How long a filter may be.
+    /// Maximum length of a filter in bytes.
     pub filter_bytes: usize,
 }
 

@@ -1,5 +1,4 @@
-//! Files of sessions on the disk: written whole or not at all, and never reached through
-//! a link.
+//! The files of sessions on disk: written atomically, and never opened through a link.
 
 use std::{
     fs::File,
@@ -11,7 +10,7 @@ use std::{
 use super::names;
 use crate::platform::Folder;
 
-/// How often a folder that is removed under our hands is made again.
+/// How often a folder is created again if it is removed concurrently.
 const MAX_TRIES: usize = 8;
 
 /// The outputs of one session.
@@ -21,7 +20,7 @@ pub(super) struct Store {
     session: String,
 }
 
-/// What could not be written, and whether the folder is to blame.
+/// Why an output could not be written: because of the folder or of the file.
 pub(super) enum WriteError {
     Folder(io::Error),
     File(io::Error),
@@ -36,19 +35,19 @@ impl Store {
         self.root.join(&self.session)
     }
 
-    /// The file that a model means by `given`, if it is one of this session's outputs.
-    /// Says nothing of why it is not.
+    /// Opens the file that a model names, if it is one of this session's outputs. Does not tell why
+    /// it is not.
     pub(super) fn open(&self, given: &str) -> Option<File> {
         let name = names::resolve(given, &self.root, &self.session)?;
         Folder::open(&self.root, &self.session).and_then(|folder| folder.read(name)).ok()
     }
 
-    /// Writes `text` to a file with the next free name and says which.
+    /// Writes `text` to a file with the next free name; returns the name.
     pub(super) fn write(&self, next_name: impl Fn() -> String, text: &str) -> Result<String, WriteError> {
         self.write_with(next_name, |file| file.write_all(text.as_bytes()))
     }
 
-    /// The same, with `fill` to write the file; it is asked at most once.
+    /// Writes a file with `fill`, which is called at most once.
     fn write_with(
         &self,
         next_name: impl Fn() -> String,
@@ -56,7 +55,7 @@ impl Store {
     ) -> Result<String, WriteError> {
         let (folder, mut file, name) = self.begin(&next_name)?;
         let part = names::part_of(&name);
-        // Not forced to the disk: a conversation that a power failure ends needs it no more.
+        // Not synced: after a power failure the conversation does not need the file any more.
         let written = fill(&mut file).and_then(|()| folder.rename(&part, &name));
         if let Err(error) = written {
             let _ = folder.remove(&part);
@@ -65,9 +64,8 @@ impl Store {
         Ok(name)
     }
 
-    /// Makes the folder, and in it the file that becomes the output. Whoever has the
-    /// unfinished file has the name: other processes that come to the same one go on to
-    /// their next.
+    /// Creates the folder, and the unfinished file of the output. The unfinished file reserves the
+    /// name: a concurrent process with the same name takes its next one.
     fn begin(&self, next_name: &impl Fn() -> String) -> Result<(Folder, File, String), WriteError> {
         let mut last = io::Error::from(ErrorKind::AlreadyExists);
         for _ in 0..MAX_TRIES {
@@ -80,7 +78,7 @@ impl Store {
                     last = io::Error::from(ErrorKind::AlreadyExists);
                 }
                 Ok(file) => return Ok((folder, file, name)),
-                // Taken, or the folder was removed since: it was empty and old.
+                // The name is taken, or the folder was just removed because it was empty and old.
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => last = error,
                 Err(error) => return Err(WriteError::File(error)),
             }
@@ -89,13 +87,13 @@ impl Store {
     }
 }
 
-/// Removes what is older than `retention` in the folders of all sessions, and says how
-/// many files that were. What is not named like ours stays.
+/// Removes files older than `retention` in the folders of all sessions; returns their number. Files
+/// with other names are kept.
 pub(super) fn clean(root: &Path, now: SystemTime, retention: Duration) -> io::Result<usize> {
     let mut removed = 0;
     for entry in std::fs::read_dir(root)? {
         let Ok(entry) = entry else { continue };
-        // The type of the entry itself: a link to a folder is not one.
+        // The type of the entry itself: a link to a folder is not a folder.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
@@ -103,7 +101,7 @@ pub(super) fn clean(root: &Path, now: SystemTime, retention: Duration) -> io::Re
         let Ok(folder) = Folder::open(root, &session) else { continue };
         let in_folder = clean_session(&folder, now, retention);
         if in_folder > 0 {
-            // Refused while anything is left in it.
+            // Fails while files are left in the folder.
             let _ = std::fs::remove_dir(entry.path());
         }
         removed += in_folder;

@@ -43,17 +43,17 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
 }
 
-fn put(outputs: &Outputs, text: &str) -> Offloaded {
-    block_on(outputs.put("list", text.to_owned())).expect("an output")
+fn put(outputs: &Outputs, text: &str) -> StoredOutput {
+    block_on(outputs.store("list", text.to_owned())).expect("an output")
 }
 
-fn name_of(offloaded: &Offloaded) -> String {
+fn name_of(offloaded: &StoredOutput) -> String {
     offloaded.path.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
 fn read(outputs: &Outputs, filename: &str, start: usize, end: usize) -> Result<String, String> {
     let arguments = json!({"filename": filename, "start": start, "end": end});
-    block_on(outputs.answer(HostTool::ReadLargeOutput, &arguments)).map_err(|error| error.to_string())
+    block_on(outputs.call_tool(HostTool::ReadLargeOutput, &arguments)).map_err(|error| error.to_string())
 }
 
 const UNKNOWN: &str = "`filename` is not an output of this conversation";
@@ -63,7 +63,7 @@ fn the_model_learns_where_it_is_and_how_to_go_on() {
     let temp = Temp::new("message");
     let outputs = temp.outputs("chat");
     let text = format!("{}{}", "ä".repeat(500), "z".repeat(500));
-    let offloaded = block_on(outputs.put("git hub.list", text)).expect("an output");
+    let offloaded = block_on(outputs.store("git hub.list", text)).expect("an output");
     let name = name_of(&offloaded);
     assert!(name.ends_with("_git_hub_list.txt"), "{name}");
     let path = temp.path().join("chat").join(&name);
@@ -106,7 +106,7 @@ fn what_is_too_large_is_refused_and_nothing_is_written() {
     let temp = Temp::new("too_large");
     let mut outputs = temp.outputs("chat");
     outputs.settings.max_output_bytes = 10;
-    let error = block_on(outputs.put("list", "x".repeat(11))).expect_err("an error");
+    let error = block_on(outputs.store("list", "x".repeat(11))).expect_err("an error");
     assert_eq!(error.to_string(), "the output is 11 bytes, over the limit of 10");
     assert!(error.hint().is_some());
     assert!(!temp.path().join("chat").exists());
@@ -119,10 +119,10 @@ fn a_folder_that_cannot_be_used_is_an_error_not_a_crash() {
     fs::write(temp.path().join("file"), "x").expect("a file");
     let settings = OutputSettings::new(temp.path().join("file"));
     let outputs = Outputs::new(settings, "chat", None).expect("outputs");
-    let error = block_on(outputs.put("list", "x".to_owned())).expect_err("an error");
+    let error = block_on(outputs.store("list", "x".to_owned())).expect_err("an error");
     assert!(matches!(error, OutputError::Folder { .. }), "{error:?}");
     assert!(error.hint().is_some());
-    block_on(outputs.clean());
+    block_on(outputs.remove_old());
     let error = Outputs::new(OutputSettings::new("x"), "", None).expect_err("an error");
     assert_eq!(error.to_string(), "invalid session name ``: expected 1 to 200 bytes");
 }
@@ -243,7 +243,7 @@ fn links_and_pipes_are_not_followed() {
     fs::rename(&folder, temp.path().join("moved")).expect("moved");
     symlink(&elsewhere, &folder).expect("a link");
     check("tool_20260102_030405_5_x.txt");
-    let error = block_on(outputs.put("list", "text".to_owned())).expect_err("an error");
+    let error = block_on(outputs.store("list", "text".to_owned())).expect_err("an error");
     assert!(matches!(error, OutputError::Folder { .. }), "{error:?}");
     assert_eq!(fs::read_dir(&elsewhere).expect("a folder").count(), 1);
 }
@@ -255,7 +255,7 @@ fn searching_and_reading_go_hand_in_hand() {
     outputs.settings.threshold_tokens = 1000;
     let text = format!("[{}]", (0..5000).map(|at| format!("{{\"näme\":\"item {at}\"}}")).collect::<Vec<_>>().join(","));
     let name = name_of(&put(&outputs, &text));
-    let search = |arguments: Value| block_on(outputs.answer(HostTool::SearchLargeOutput, &arguments));
+    let search = |arguments: Value| block_on(outputs.call_tool(HostTool::SearchLargeOutput, &arguments));
     let found = search(json!({"filename": name, "operation": "search", "pattern": "ITEM 4321\""})).expect("an answer");
     let (from, shown) =
         found.strip_prefix("1:[from character ").and_then(|rest| rest.split_once("] ")).expect("a window");
@@ -288,11 +288,11 @@ fn queries_need_a_program() {
     let outputs = temp.outputs("chat");
     let name = name_of(&put(&outputs, "[1]"));
     let query = json!({"filename": name, "query": "."});
-    let error = block_on(outputs.answer(HostTool::QueryLargeOutput, &query)).expect_err("an error");
+    let error = block_on(outputs.call_tool(HostTool::QueryLargeOutput, &query)).expect_err("an error");
     assert_eq!(error.to_string(), "queries need the `pegboard` program, which was not found");
     assert!(error.hint().is_some_and(|hint| hint.contains("Agent::builder().program")));
     let gone = Outputs { program: Some(Program::at("/nowhere/pegboard")), ..temp.outputs("chat") };
-    let error = block_on(gone.answer(HostTool::QueryLargeOutput, &query)).expect_err("an error");
+    let error = block_on(gone.call_tool(HostTool::QueryLargeOutput, &query)).expect_err("an error");
     assert!(matches!(error, ReadError::Program(_)), "{error:?}");
 }
 
@@ -320,11 +320,11 @@ fn old_outputs_are_removed_and_nothing_else() {
     }
 
     outputs.clock = || SystemTime::now() + DAY * 6;
-    block_on(outputs.clean());
+    block_on(outputs.remove_old());
     assert!(old.exists() && other.exists() && root.join("chat").join(part).exists());
 
     outputs.clock = || SystemTime::now() + DAY * 8;
-    block_on(outputs.clean());
+    block_on(outputs.remove_old());
     assert!(!old.exists() && !other.exists() && !root.join("chat").join(part).exists());
     assert!(!root.join("other").exists(), "an empty folder is left");
     for name in foreign {
@@ -359,7 +359,7 @@ fn many_at_once_have_names_of_their_own() {
         for at in 0..50 {
             let outputs = Arc::clone(&outputs);
             tasks.spawn(async move {
-                let offloaded = outputs.put("list", format!("text {at}")).await.expect("an output");
+                let offloaded = outputs.store("list", format!("text {at}")).await.expect("an output");
                 (format!("text {at}"), fs::read_to_string(offloaded.path).expect("the file"))
             });
         }

@@ -1,8 +1,8 @@
-//! The process that runs one filter over one output, and may fail in any way it likes.
+//! The worker process that runs one filter over one output.
 //!
-//! Filters come from models, and a filter can recurse without end, loop for ever or ask
-//! for all memory there is; none of that can be stopped from within. So each runs in a
-//! process of its own, which gives up all that it does not need before it reads anything.
+//! Filters come from models, and a filter can recurse or loop forever or allocate all memory; none
+//! of that can be stopped from within. Therefore each filter runs in a separate process, which
+//! drops all rights that it does not need before it reads anything.
 
 mod filter;
 
@@ -20,22 +20,22 @@ use filter::Filter;
 
 use crate::platform;
 
-/// How deep filters and documents may go. The first thread's own stack is too small for
-/// what people write by hand.
+/// Stack size, which bounds the depth of filters and documents. The main thread's stack is too
+/// small for filters that people write by hand.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
-/// How long a message about a failure may be. Messages quote values, and values are long.
+/// Maximum length of an error message. Messages quote values, which can be long.
 const MAX_MESSAGE_BYTES: usize = 1000;
 
-/// How the process ends when it does so by itself.
+/// The exit codes of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Exit {
-    /// The filter is not valid.
+    /// The filter is invalid.
     Filter = 10,
     /// The input is not JSON.
     NotJson = 11,
-    /// The filter ended in an error.
+    /// The filter returned an error.
     Failed = 12,
     /// The limits could not be set.
     Unconfined = 13,
@@ -47,28 +47,28 @@ impl Exit {
     }
 }
 
-/// What the process is to do.
+/// The task of the process.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct FilterJob {
     /// The jq filter.
     pub filter: String,
-    /// Whether each result takes one line.
+    /// Whether each result is printed on one line.
     pub compact: bool,
     /// Whether strings are printed without quotes.
     pub raw: bool,
-    /// How much memory the process may take.
+    /// Maximum memory of the process in bytes.
     pub memory_bytes: u64,
-    /// How much processor time the process may take.
+    /// Maximum CPU time of the process in seconds.
     pub cpu_seconds: u64,
 }
 
-/// Runs the filter over standard input and prints its results. To be called in a process
-/// that was started for it: the process can do nothing else afterwards.
-pub fn run(job: Job) -> ExitCode {
+/// Runs the filter over standard input and prints its results. Must be called in a process that was
+/// started for it: the process can do nothing else afterwards.
+pub fn run(job: FilterJob) -> ExitCode {
     if let Err(error) = platform::give_up_rights(job.memory_bytes, job.cpu_seconds) {
         return end(Exit::Unconfined, &format!("cannot set the limits: {error}"));
     }
-    // What it would print is about our code; whoever reads it has a filter to mend.
+    // Panic messages describe our code, which does not help to fix a filter.
     std::panic::set_hook(Box::new(|_| {}));
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work(&job));
     match thread.map(std::thread::JoinHandle::join) {
@@ -86,7 +86,7 @@ fn end(exit: Exit, message: &str) -> ExitCode {
 
 type Failure = (Exit, String);
 
-fn work(job: &Job) -> Result<(), Failure> {
+fn work(job: &FilterJob) -> Result<(), Failure> {
     let filter = Filter::compile(&job.filter).map_err(|message| (Exit::Filter, message))?;
     let input = standard_input().map_err(|error| (Exit::NotJson, error.to_string()))?;
     let mut output = BufWriter::new(io::stdout().lock());
@@ -95,19 +95,19 @@ fn work(job: &Job) -> Result<(), Failure> {
     result
 }
 
-fn print_all(job: &Job, filter: &Filter, input: &[u8], output: &mut dyn io::Write) -> Result<(), Failure> {
+fn print_all(job: &FilterJob, filter: &Filter, input: &[u8], output: &mut dyn io::Write) -> Result<(), Failure> {
     let layout = Pp { indent: (!job.compact).then(|| "  ".to_owned()), sep_space: !job.compact, ..Pp::default() };
     let mut is_empty = true;
     for document in read::parse_many(input) {
         is_empty = false;
         let document = document.map_err(|error| (Exit::NotJson, error.to_string()))?;
         for result in filter.run(document) {
-            let value = result.map_err(|error| (Exit::Failed, shortened(&error)))?;
+            let value = result.map_err(|error| (Exit::Failed, format_shortened(&error)))?;
             let written = match &value {
                 Val::TStr(text) | Val::BStr(text) if job.raw => output.write_all(text),
                 value => write(output, &layout, 0, value),
             };
-            // Nobody reads any more: the answer is long enough.
+            // The reader has closed the pipe: the answer is long enough.
             if written.and_then(|()| output.write_all(b"\n")).is_err() {
                 return Ok(());
             }
@@ -119,7 +119,7 @@ fn print_all(job: &Job, filter: &Filter, input: &[u8], output: &mut dyn io::Writ
 fn standard_input() -> io::Result<Vec<u8>> {
     let mut stdin = io::stdin().lock();
     let mut input = Vec::new();
-    // In one piece where its size is known, so that it is never there twice.
+    // Allocated at once if the size is known, so that the input is never in memory twice.
     if let Some(size) = platform::input_size() {
         let _ = input.try_reserve_exact(size.saturating_add(1));
     }
@@ -127,8 +127,8 @@ fn standard_input() -> io::Result<Vec<u8>> {
     Ok(input)
 }
 
-/// A message, cut while it is made: it may quote all of the input.
-fn shortened(message: &dyn std::fmt::Display) -> String {
+/// Formats a message and truncates it while formatting: it may quote all of the input.
+fn format_shortened(message: &dyn std::fmt::Display) -> String {
     struct Short(String);
     impl std::fmt::Write for Short {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
@@ -156,7 +156,7 @@ mod tests {
 
     #[track_caller]
     fn check_as(filter: &str, compact: bool, raw: bool, input: &str, expected: Result<&str, (Exit, &str)>) {
-        let job = Job { filter: filter.to_owned(), compact, raw, memory_bytes: 0, cpu_seconds: 0 };
+        let job = FilterJob { filter: filter.to_owned(), compact, raw, memory_bytes: 0, cpu_seconds: 0 };
         let mut output = Vec::new();
         let result = Filter::compile(filter)
             .map_err(|message| (Exit::Filter, message))
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn messages_do_not_quote_everything() {
         let input = format!("[{}]", vec!["\"ä\""; 100_000].join(","));
-        let job = Job { filter: ".a".to_owned(), compact: true, raw: false, memory_bytes: 0, cpu_seconds: 0 };
+        let job = FilterJob { filter: ".a".to_owned(), compact: true, raw: false, memory_bytes: 0, cpu_seconds: 0 };
         let filter = Filter::compile(".a").expect("a filter");
         let (_, message) = print_all(&job, &filter, input.as_bytes(), &mut Vec::new()).expect_err("a failure");
         assert!(message.starts_with("cannot index [\"ä\",") && message.ends_with('…'), "{message}");

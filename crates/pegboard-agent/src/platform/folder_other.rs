@@ -1,4 +1,4 @@
-//! Folders by their paths, where there are no descriptors to go by.
+//! Folders by path, for systems without directory descriptors.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use std::{
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Opens the folder, and makes it and those above it where they are missing.
+    /// Opens the folder, and creates it and its parents if they are missing.
     pub(crate) fn make(root: &Path, session: &str) -> io::Result<Self> {
         fs::create_dir_all(root.join(session))?;
         Self::open(root, session)
@@ -26,14 +26,14 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Opens a file to read.
+    /// Opens a file for reading.
     pub(crate) fn read(&self, name: &str) -> io::Result<File> {
         self.modified(name)?;
         let file = File::open(self.0.join(name))?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    /// Makes a file that was not there.
+    /// Creates a file that does not exist yet.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
@@ -46,13 +46,13 @@ impl Folder {
         fs::remove_file(self.0.join(name))
     }
 
-    /// When a file was last written. Only of files: of a link or a folder it is an error.
+    /// Returns when a file was last written; an error for links and folders.
     pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
         let metadata = fs::symlink_metadata(self.0.join(name))?;
         if metadata.is_file() { metadata.modified() } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// What is in it, as far as it can be ours: names in UTF-8.
+    /// Returns the names in the folder that are UTF-8; others are not ours.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(&self.0)?;
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())

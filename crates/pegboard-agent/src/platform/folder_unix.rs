@@ -1,4 +1,4 @@
-//! Folders by their descriptors, so that nobody swaps a path under our hands.
+//! Folders by descriptor, so that no path can be replaced between two operations.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use rustix::{
     process::geteuid,
 };
 
-/// For its owner and nobody else.
+/// Readable and writable only by the owner.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -21,7 +21,7 @@ const FILE_MODE: u32 = 0o600;
 pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
-    /// Opens the folder, and makes it and those above it where they are missing.
+    /// Opens the folder, and creates it and its parents if they are missing.
     pub(crate) fn make(root: &Path, session: &str) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(root)?;
         match rfs::mkdirat(open_root(root)?, session, Mode::from_raw_mode(FOLDER_MODE as rfs::RawMode)) {
@@ -30,7 +30,7 @@ impl Folder {
         }
     }
 
-    /// Opens the folder; links are not followed, and somebody else's folder is refused.
+    /// Opens the folder; links are not followed, and a folder of another user is rejected.
     pub(crate) fn open(root: &Path, session: &str) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rfs::openat(open_root(root)?, session, flags, Mode::empty())?;
@@ -40,9 +40,10 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// Opens a file to read. One with a second name may be somebody else's.
+    /// Opens a file for reading. A file with several hard links is rejected, since it may belong to
+    /// another user.
     pub(crate) fn read(&self, name: &str) -> io::Result<File> {
-        // A pipe with nobody at its other end must not keep us waiting.
+        // A pipe without a writer must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rfs::openat(&self.0, name, flags, Mode::empty())?;
         let stat = rfs::fstat(&file)?;
@@ -52,7 +53,7 @@ impl Folder {
         Ok(file.into())
     }
 
-    /// Makes a file that was not there.
+    /// Creates a file that does not exist yet.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rfs::openat(&self.0, name, flags, Mode::from_raw_mode(FILE_MODE as rfs::RawMode))?.into())
@@ -66,7 +67,7 @@ impl Folder {
         Ok(rfs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// When a file was last written. Only of files: of a link or a folder it is an error.
+    /// Returns when a file was last written; an error for links and folders.
     pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
         let stat = rfs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if !is_file(&stat) {
@@ -76,7 +77,7 @@ impl Folder {
         Ok(UNIX_EPOCH + Duration::from_secs(seconds))
     }
 
-    /// What is in it, as far as it can be ours: names in UTF-8.
+    /// Returns the names in the folder that are UTF-8; others are not ours.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -88,7 +89,7 @@ impl Folder {
     }
 }
 
-/// The folder above the sessions is the operator's choice, and may be a link.
+/// Opens the folder above the sessions, which the operator chooses and which may be a link.
 fn open_root(root: &Path) -> io::Result<OwnedFd> {
     Ok(rfs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }

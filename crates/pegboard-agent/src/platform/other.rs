@@ -2,18 +2,18 @@
 
 use std::io;
 
-/// `false`: there is no such user.
+/// Returns `false`: this system has no root user.
 #[cfg(feature = "code-execution")]
 pub(crate) fn is_root() -> bool {
     false
 }
 
-/// Does nothing: this system has no such limits. The process that started this one watches the clock.
+/// Does nothing: this system has no such limits. The parent process enforces a timeout.
 pub(crate) fn give_up_rights(_memory_bytes: u64, _cpu_seconds: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// `None`: the size of standard input is not known.
+/// Returns `None`: the size of standard input is not known.
 pub(crate) fn input_size() -> Option<usize> {
     None
 }

@@ -1,28 +1,27 @@
-//! What a command did.
+//! The output of a command.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A limit that ended a command.
+/// The limit that ended a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Ending {
-    /// It ran too long.
+pub enum ExceededLimit {
+    /// The time limit.
     Timeout,
-    /// It occupied too much memory.
+    /// The memory limit.
     Memory,
-    /// While it ran, so much memory of the machine was used up that it must have been to
-    /// blame, though no process of it shows that.
+    /// The machine ran low on memory while the command ran, and no single process shows why.
     Machine,
-    /// It had too many processes or threads.
+    /// The limit on processes and threads.
     Processes,
-    /// Its working folder held too much, too many files, or what could not be measured.
+    /// The limits of the working folder on size and files, or its size could not be measured.
     Disk,
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout => "the time limit",
@@ -34,20 +33,20 @@ impl fmt::Display for Ending {
     }
 }
 
-/// How a command ended and what it printed, without control characters.
+/// The exit code and output of a command, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// Its exit code; 128 and more for a signal.
+pub struct CommandOutput {
+    /// The exit code; 128 and above for a signal.
     pub exit_code: i32,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: String,
-    /// The limit that ended it, if one did.
-    pub ended_by: Option<Ending>,
+    /// The limit that ended the command, if any.
+    pub ended_by: Option<ExceededLimit>,
 }
 
-impl fmt::Display for Ran {
+impl fmt::Display for CommandOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "exit_code: {}\nstdout:\n{}\nstderr:\n{}", self.exit_code, self.stdout, self.stderr)?;
         match self.ended_by {

@@ -2,41 +2,41 @@
 
 use std::{io, path::PathBuf};
 
-/// Why a command could not be run. A command that ran and failed is no error.
+/// Why a command could not be run. A command that ran and failed is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShellError {
     /// There is no program to run commands under.
     #[error("the `pegboard` program, which runs commands, was not found")]
     NoProgram,
-    /// A sandbox is required, and none works on this machine.
+    /// A sandbox is required, but none works on this machine.
     #[error("no sandbox is available on this machine ({reason})")]
     NoSandbox {
-        /// What was tried, and what was wrong with it.
+        /// The sandboxes that were tried, and why they failed.
         reason: String,
     },
-    /// The working folder cannot be made or found.
+    /// The working folder cannot be created or opened.
     #[error("cannot use the working folder `{path}`")]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The working folder, or the link to it, is somebody else's.
+    /// The working folder, or the link to it, belongs to another user.
     #[error("`{path}` cannot be the working folder: it belongs to another user")]
-    Foreign {
+    OtherOwner {
         /// The folder.
         path: PathBuf,
     },
-    /// Everything lies below the working folder.
+    /// The working folder is the root folder.
     #[error("`{path}` cannot be the working folder: it is the root directory")]
     Root {
         /// The folder.
         path: PathBuf,
     },
-    /// The name or value of a variable cannot be one.
+    /// The name or value of an environment variable is invalid.
     #[error("invalid environment variable `{name}`")]
     Variable {
         /// The name.
@@ -45,27 +45,27 @@ pub enum ShellError {
     /// The command is longer than allowed.
     #[error("the command is {bytes} bytes, over the limit of {limit}")]
     TooLong {
-        /// How long it is.
+        /// The length.
         bytes: usize,
-        /// How long it may be.
+        /// The limit.
         limit: usize,
     },
-    /// The command contains a byte that no command can contain.
+    /// The command contains a NUL byte.
     #[error("the command contains a NUL byte")]
     Nul,
     /// A path is not text.
     #[error("a path is not UTF-8")]
     Path {
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// The folder for what only this command uses cannot be made.
+    /// The private folder of the command cannot be created.
     #[error("cannot prepare the folder `{path}`")]
     Private {
         /// The folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -74,17 +74,17 @@ pub enum ShellError {
     Start {
         /// The program.
         program: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The sandbox could not be set up.
     #[error("cannot set up the sandbox: {reason}")]
     Sandbox {
-        /// What the confining program says.
+        /// The message of the confining program.
         reason: String,
     },
-    /// The confining program ended or fell silent.
+    /// The confining program ended without a report.
     #[error("`{program}` did not report how the command ended")]
     Lost {
         /// The program.
@@ -96,7 +96,7 @@ pub enum ShellError {
 }
 
 impl ShellError {
-    /// What to do about it, where something can be done.
+    /// Returns what the user can do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoProgram => Some("install the `pegboard` program, or set its path"),
@@ -105,7 +105,7 @@ impl ShellError {
                  Linux 5.13 or newer with Landlock and seccomp; `--sandbox off` (`SandboxPolicy::Off`) runs commands \
                  without a sandbox, as this user and with this user's files and network",
             ),
-            Self::Root { .. } | Self::Foreign { .. } => Some("choose an empty folder of your own"),
+            Self::Root { .. } | Self::OtherOwner { .. } => Some("choose an empty folder of your own"),
             Self::TooLong { .. } => Some("write a script to a file in several steps, then run it"),
             Self::Lost { .. } => Some("use a `pegboard` program of the same version"),
             _ => None,

@@ -1,8 +1,8 @@
-//! A model's shell commands, confined.
+//! Runs a model's shell commands in a sandbox.
 //!
-//! A command runs in a working folder of its own with a clean environment, in a sandbox
-//! where the system has one, and within limits on time, memory, processes, disk and output.
-//! Nothing that it starts outlives it, nor us.
+//! A command runs in a working folder with a clean environment, in a sandbox if the system has one,
+//! and with limits on time, memory, processes, disk and output. No process that it starts outlives
+//! it, or this program.
 //!
 //! ```text
 //! this process ─ pegboard confine ─ pegboard confine ─ bwrap ─ pegboard confine --inside ─ bash -c …
@@ -13,10 +13,10 @@
 //! Without bubblewrap, `pegboard confine --namespaces` takes its place; where no user namespace
 //! can be created, the part inside restricts itself by Landlock.
 //!
-//! The programs in the middle are ours alone. The watcher looks at everything below it and
-//! reports how the command ended. Its standard input is both the order and the life line: when
-//! that closes, whoever ordered is gone, and so is the command. The keeper ends what is left
-//! when the watcher is killed.
+//! The programs in the middle are part of Pegboard. The watcher checks all processes below it and
+//! reports how the command ended. It reads its order from standard input and watches for the end of
+//! it: when its parent exits, standard input closes and the command is ended. The keeper ends what
+//! is left if the watcher is killed.
 
 mod command_output;
 pub mod confine;
@@ -35,32 +35,36 @@ use std::{
 use pegboard_state::platform as files;
 
 pub use self::{
-    command_output::{Ending, Ran},
+    command_output::{CommandOutput, ExceededLimit},
     error::ShellError,
     sandbox::Sandbox,
-    settings::{Api, SandboxKind, SandboxPolicy, ShellSettings},
+    settings::{ApiAccess, SandboxKind, SandboxPolicy, ShellSettings},
 };
 use crate::program::Program;
 
-/// Where the working folder is in a sandbox with a file system of its own.
+/// The path of the working folder in a sandbox with its own file system.
 pub(crate) const WORKSPACE: &str = "/workspace";
 
-/// Runs commands, each in a process of its own and all in one working folder.
+/// Runs commands, each in a separate process and all in one working folder.
 #[derive(Debug)]
 pub struct Shell {
     settings: ShellSettings,
     program: Program,
-    api: Option<Api>,
+    api: Option<ApiAccess>,
     sandbox: Sandbox,
 }
 
 impl Shell {
-    /// Prepares the working folder and finds the best sandbox by trying: this starts the
-    /// program once or twice and waits for it, some hundredths of a second.
-    pub fn new(mut settings: ShellSettings, program: Option<Program>, api: Option<Api>) -> Result<Self, ShellError> {
+    /// Prepares the working folder and finds the best sandbox by trying: this starts the program
+    /// once or twice and waits for it, which takes some 10 ms.
+    pub fn new(
+        mut settings: ShellSettings,
+        program: Option<Program>,
+        api: Option<ApiAccess>,
+    ) -> Result<Self, ShellError> {
         let program = program.ok_or(ShellError::NoProgram)?;
         settings.folder = prepare_folder(&settings.folder)?;
-        confine::remove_forgotten();
+        confine::remove_abandoned();
         let is_variable =
             |(name, value): &(String, String)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
         if let Some((name, _)) = settings.environment.iter().find(|variable| !is_variable(variable)) {
@@ -71,12 +75,12 @@ impl Shell {
         Ok(shell)
     }
 
-    /// What contains the commands.
+    /// Returns the sandbox of the commands.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
-    /// The working folder, as commands see it.
+    /// Returns the working folder, as commands see it.
     pub fn folder(&self) -> &Path {
         match self.sandbox {
             Sandbox::Bubblewrap { .. } | Sandbox::Namespaces { .. } => Path::new(WORKSPACE),
@@ -84,9 +88,9 @@ impl Shell {
         }
     }
 
-    /// Runs one command to its end, for at most `timeout` and at most the longest time that
-    /// is allowed. Dropping the future ends everything that the command has started.
-    pub async fn run(&self, command: &str, timeout: Option<Duration>) -> Result<Ran, ShellError> {
+    /// Runs one command for at most `timeout`, capped at the maximum timeout. Dropping the future
+    /// ends all processes of the command.
+    pub async fn run(&self, command: &str, timeout: Option<Duration>) -> Result<CommandOutput, ShellError> {
         let limit = self.settings.command_bytes;
         if command.len() > limit {
             return Err(ShellError::TooLong { bytes: command.len(), limit });
@@ -136,18 +140,18 @@ impl Shell {
     }
 }
 
-/// Makes the working folder if it is missing, for us alone; its full path.
+/// Creates the working folder, readable only by this user, if it is missing; returns its full path.
 fn prepare_folder(folder: &Path) -> Result<PathBuf, ShellError> {
     let cannot = |source| ShellError::Folder { path: folder.to_owned(), source };
     files::create_private_folder(folder).map_err(cannot)?;
-    // Where everybody can write, somebody could have put a folder of theirs, or a link to one
-    // of ours, in its place.
+    // In a world-writable folder, another user could have created the folder, or a link to one of
+    // ours.
     for data in [fs::symlink_metadata(folder), fs::metadata(folder)] {
         if !files::is_own(&data.map_err(cannot)?) {
-            return Err(ShellError::Foreign { path: folder.to_owned() });
+            return Err(ShellError::OtherOwner { path: folder.to_owned() });
         }
     }
     let full = folder.canonicalize().map_err(cannot)?;
-    // Everything lies below it: a sandbox around it would contain nothing.
+    // A sandbox around the root folder would contain nothing.
     if full.parent().is_none() { Err(ShellError::Root { path: full }) } else { Ok(full) }
 }

@@ -1,4 +1,4 @@
-//! What a shell may do.
+//! The settings of a shell.
 
 use std::{
     env, fmt,
@@ -59,45 +59,45 @@ impl fmt::Display for SandboxKind {
 /// The settings of a [`Shell`](super::Shell).
 #[derive(Clone)]
 pub struct ShellSettings {
-    /// The working folder. It is made when it is missing, and what commands leave in it stays.
+    /// The working folder. It is created if it is missing; files in it are kept.
     pub folder: PathBuf,
     /// Whether commands have to run in a sandbox.
     pub policy: SandboxPolicy,
     /// The kinds of sandbox that may be used, in the order in which they are tried.
     pub sandboxes: Vec<SandboxKind>,
-    /// The program `bwrap`; looked for on the search path when it is not given.
+    /// The program `bwrap`; by default it is searched in `PATH`.
     pub bubblewrap: Option<PathBuf>,
-    /// How long a command may run that does not ask for a time.
+    /// Timeout of a command that does not request one.
     pub timeout: Duration,
-    /// The longest time that a command may ask for.
+    /// Maximum timeout that a command may request.
     pub max_timeout: Duration,
-    /// How much memory all processes of a command may occupy together. One process alone
-    /// cannot even ask for more.
+    /// Maximum memory of all processes of a command together. A single process cannot allocate
+    /// more.
     pub memory_bytes: u64,
-    /// How many processes a command may have at once.
+    /// Maximum number of concurrent processes of a command.
     pub max_processes: usize,
-    /// How much the working folder may hold. A folder that holds more already must not grow.
+    /// Maximum size of the working folder. A folder that is larger already must not grow.
     pub disk_bytes: u64,
-    /// How many files and folders the working folder may hold.
+    /// Maximum number of files and folders in the working folder.
     pub max_files: usize,
-    /// How large one file may become.
+    /// Maximum size of one file.
     pub max_file_bytes: u64,
-    /// How much fits into the folder for temporary files, where that is kept in memory.
+    /// Maximum size of the folder for temporary files, if that is in memory.
     pub temporary_bytes: u64,
-    /// How much of each of standard output and standard error is kept: the beginning and the
-    /// end.
+    /// Maximum number of bytes kept of each of standard output and standard error: the start and
+    /// the end.
     pub output_bytes: usize,
-    /// Variables besides those that every command has; `PATH` and `LANG` can be replaced.
+    /// Additional environment variables; `PATH` and `LANG` can be replaced.
     pub environment: Vec<(String, String)>,
-    /// Files and folders that commands may read besides the system's, for example an
+    /// Files and folders that commands may read in addition to the system's, for example an
     /// interpreter below a home folder.
     pub readable: Vec<PathBuf>,
-    /// How long a command may be.
+    /// Maximum length of a command in bytes.
     pub command_bytes: usize,
 }
 
 impl ShellSettings {
-    /// The usual limits, and this working folder.
+    /// Creates the default settings with this working folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         const MIB: u64 = 1 << 20;
         Self {
@@ -146,22 +146,22 @@ impl fmt::Debug for ShellSettings {
     }
 }
 
-/// The tool API that commands call.
+/// The address and the token of the tool API that commands call.
 #[derive(Clone)]
-pub struct Api {
-    /// Where it listens, on this machine.
+pub struct ApiAccess {
+    /// The address on this machine.
     pub address: SocketAddr,
-    /// What it asks for.
+    /// The token.
     pub token: String,
 }
 
-impl fmt::Debug for Api {
+impl fmt::Debug for ApiAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Api").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-/// Finds the program `bwrap`, or says why there is none.
+/// Finds the program `bwrap`; on failure returns the reason.
 pub(super) fn find_bubblewrap(given: Option<&Path>) -> Result<PathBuf, String> {
     match given {
         // The confining program runs elsewhere, so the path must be a full one.

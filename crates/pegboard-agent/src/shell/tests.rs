@@ -4,13 +4,17 @@ use super::*;
 
 #[test]
 fn a_run_is_shown_as_the_interface_says() {
-    let ran =
-        |stderr: &str, ended_by| Ran { exit_code: 3, stdout: "a\n".to_owned(), stderr: stderr.to_owned(), ended_by };
+    let ran = |stderr: &str, ended_by| CommandOutput {
+        exit_code: 3,
+        stdout: "a\n".to_owned(),
+        stderr: stderr.to_owned(),
+        ended_by,
+    };
     assert_eq!(ran("b", None).to_string(), "exit_code: 3\nstdout:\na\n\nstderr:\nb");
     assert_eq!(ran("", None).to_string(), "exit_code: 3\nstdout:\na\n\nstderr:\n");
-    let ended = ran("b", Some(Ending::Timeout)).to_string();
+    let ended = ran("b", Some(ExceededLimit::Timeout)).to_string();
     assert_eq!(ended, "exit_code: 3\nstdout:\na\n\nstderr:\nb\nended by the time limit");
-    for ending in [Ending::Memory, Ending::Machine, Ending::Processes, Ending::Disk] {
+    for ending in [ExceededLimit::Memory, ExceededLimit::Machine, ExceededLimit::Processes, ExceededLimit::Disk] {
         let shown = ran("b\n", Some(ending)).to_string();
         assert_eq!(shown.lines().last(), Some(format!("ended by {ending}").as_str()));
     }
@@ -104,14 +108,14 @@ fn a_working_folder_is_for_us_alone() {
             continue;
         }
         let refused = prepare_folder(&foreign).expect_err("it is not ours");
-        assert!(matches!(refused, ShellError::Foreign { .. }) && refused.hint().is_some(), "{refused}");
+        assert!(matches!(refused, ShellError::OtherOwner { .. }) && refused.hint().is_some(), "{refused}");
     }
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 #[test]
 fn a_token_is_not_shown() {
-    let api = Api { address: ([127, 0, 0, 1], 9).into(), token: "a-secret-token".to_owned() };
+    let api = ApiAccess { address: ([127, 0, 0, 1], 9).into(), token: "a-secret-token".to_owned() };
     assert!(!format!("{api:?}").contains("a-secret-token"));
 }
 

@@ -44,7 +44,7 @@ async fn eager_deferred_and_plain_registrations() {
         .build()
         .await
         .expect("an agent");
-    let visible = agent.visible();
+    let visible = agent.visible_tools();
     assert!(visible.contains(&"ping".to_owned()) && visible.contains(&"report".to_owned()), "{visible:?}");
     assert!(!visible.contains(&"send_message".to_owned()) && !visible.contains(&"archive".to_owned()), "{visible:?}");
     assert!(!visible.contains(&"consult".to_owned()), "nobody to ask: {visible:?}");
@@ -110,7 +110,7 @@ async fn selections() {
             .build()
             .await
             .expect("an agent");
-        let visible = agent.visible();
+        let visible = agent.visible_tools();
         let found: Vec<&str> = visible.iter().skip(4).map(String::as_str).collect();
         assert_eq!(found, expected, "{servers:?} {tools:?}");
     };
@@ -210,7 +210,7 @@ async fn servers_cannot_take_names_that_are_not_theirs() {
         .build()
         .await
         .expect("an agent");
-    let mut visible = agent.visible();
+    let mut visible = agent.visible_tools();
     for own in ["ping", "read_large_output", "search_large_output"] {
         assert_eq!(visible.iter().filter(|name| *name == own).count(), 1, "{visible:?}");
     }
@@ -221,7 +221,7 @@ async fn servers_cannot_take_names_that_are_not_theirs() {
     assert_eq!(visible[..1], expected[..1], "{visible:?}");
     assert!(expected[2..].iter().all(|name| visible.contains(&(*name).to_owned())), "{visible:?}");
     let gemini = regex::Regex::new("^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$").expect("a pattern");
-    assert!(agent.visible().iter().all(|name| gemini.is_match(name)), "{:?}", agent.visible());
+    assert!(agent.visible_tools().iter().all(|name| gemini.is_match(name)), "{:?}", agent.visible_tools());
 }
 
 /// A server whose tools are called like this.
@@ -247,7 +247,9 @@ async fn a_tool_may_look_at_its_agent() {
     let this = agent.clone();
     let look = move |_: Value| {
         let this = this.clone();
-        async move { Ok::<_, ToolError>(format!("{} visible, {} spent", this.visible().len(), this.spent().0.output)) }
+        async move {
+            Ok::<_, ToolError>(format!("{} visible, {} spent", this.visible_tools().len(), this.total_usage().0.output))
+        }
     };
     agent.registry().register(def("look"), look).expect("registered");
     let (events, _) = run(&agent, "Look").await;

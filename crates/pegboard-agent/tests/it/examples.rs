@@ -10,7 +10,7 @@ mod tool_search;
 async fn documentation_is_found() {
     let (agent, text) = tool_search::run().await.expect("it runs");
     assert!(text.contains("components"), "{text}");
-    let visible = agent.visible();
+    let visible = agent.visible_tools();
     let expected =
         ["search_tools", "add_tool", "show_all_tools", "remove_tool", "counter_1", "find_library", "read_docs"];
     assert_eq!(visible, expected);

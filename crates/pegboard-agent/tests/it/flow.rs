@@ -1,6 +1,6 @@
 //! The document's flow: search, add, call, answer.
 
-use pegboard_agent::{DialectName, Event, Mode, ToolSearch};
+use pegboard_agent::{AgentEvent, DialectName, Mode, ToolSearch};
 use pegboard_core::naming::{Prefixes, Style};
 use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn search_add_call_answer_with_each_provider() {
     for model in MODELS {
         let provider = Provider::start(weather_script());
         let agent = agent_of(model, &provider).servers([Weather::default().config()]).build().await.expect("an agent");
-        let first = agent.visible();
+        let first = agent.visible_tools();
         assert_eq!(first, ["search_tools", "add_tool", "show_all_tools", "remove_tool"], "{model}");
         let (events, answer) = run(&agent, "Get the weather in Tokyo").await;
         assert_eq!(answer.text, "It is sunny in Tokyo.", "{model}");
@@ -34,7 +34,7 @@ async fn search_add_call_answer_with_each_provider() {
         assert_eq!(answered[1].1, "Added tools: get_weather");
         assert_eq!(answered[2].1, "sunny in Tokyo");
         let changed = events.iter().any(
-            |event| matches!(event, Event::ToolsChanged { visible } if visible.last().is_some_and(|name| name == "get_weather")),
+            |event| matches!(event, AgentEvent::ToolsChanged { visible } if visible.last().is_some_and(|name| name == "get_weather")),
         );
         assert!(changed, "{model}: {events:?}");
         provider.assert_clean();
@@ -93,7 +93,7 @@ async fn parallel_calls_are_answered_in_their_order_and_refresh_once() {
     ]);
     let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
     let (events, _) = run(&agent, "Both, please").await;
-    let changes = events.iter().filter(|event| matches!(event, Event::ToolsChanged { .. })).count();
+    let changes = events.iter().filter(|event| matches!(event, AgentEvent::ToolsChanged { .. })).count();
     assert_eq!(changes, 1, "one refresh for the batch: {events:?}");
     let body = last_body(&provider);
     let place = |text: &str| body.rfind(text).unwrap_or_else(|| panic!("no `{text}` in {body}"));
@@ -169,10 +169,10 @@ async fn one_conversation_across_runs() {
     );
     let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
     assert_eq!(agent.run("Get ready").await.expect("an answer").text, "Added.");
-    assert!(agent.visible().contains(&"get_weather".to_owned()));
+    assert!(agent.visible_tools().contains(&"get_weather".to_owned()));
     assert_eq!(agent.run("Weather in Oslo?").await.expect("an answer").text, "Sunny in Oslo.");
     assert!(last_body(&provider).contains("Get ready"));
-    let (usage, cost) = agent.spent();
+    let (usage, cost) = agent.total_usage();
     assert!(usage.input > 0 && usage.output > 0 && cost.is_none());
     provider.assert_clean();
 }
@@ -209,7 +209,7 @@ async fn names_carry_their_server_when_they_are_told_to() {
         let style = Style { separator: "__".to_owned(), ..Style::default() };
         let agent = agent(&provider).servers(servers).names(style, prefixes).mode(Mode::Normal);
         let agent = agent.build().await.expect("an agent");
-        let mut visible = agent.visible();
+        let mut visible = agent.visible_tools();
         visible.retain(|name| name.ends_with("get_weather"));
         assert_eq!(visible, expected, "{prefixes:?} {names:?}");
     };
@@ -242,7 +242,7 @@ async fn events_tell_what_a_search_found() {
     let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
     let (events, _) = run(&agent, "Weather?").await;
     let found = events.iter().find_map(|event| match event {
-        Event::CallFinished { metadata, .. } => metadata.clone(),
+        AgentEvent::CallFinished { metadata, .. } => metadata.clone(),
         _ => None,
     });
     let search = &found.expect("what was found")["searches"][0];

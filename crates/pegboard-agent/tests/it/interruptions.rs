@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use pegboard_agent::{Event, RunError};
+use pegboard_agent::{AgentEvent, RunError};
 use pegboard_testkit::provider::{Fault, Part, Provider, Refusal, Script, Sending, Turn};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn a_run_that_is_cancelled_in_mid_call_can_be_followed_by_another() {
         let agent = agent_of(model, &provider).servers([weather.config()]).build().await.expect("an agent");
         let mut run = agent.stream("Ask the slow one");
         while let Some(event) = run.next().await {
-            if matches!(&event, Event::CallStarted { name, .. } if name == "slow") {
+            if matches!(&event, AgentEvent::CallStarted { name, .. } if name == "slow") {
                 break;
             }
         }

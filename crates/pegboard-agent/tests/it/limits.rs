@@ -1,6 +1,6 @@
 //! How far a run may go.
 
-use pegboard_agent::{BuildError, Limits, Prices, Reached, RunError};
+use pegboard_agent::{BuildError, LimitReached, Prices, RunError, RunLimits};
 use pegboard_testkit::provider::{Provider, Script};
 use serde_json::json;
 
@@ -14,12 +14,12 @@ fn endless() -> Provider {
 #[tokio::test]
 async fn turns() {
     let provider = endless();
-    let limits = Limits { turns: 3, ..Limits::default() };
+    let limits = RunLimits { turns: 3, ..RunLimits::default() };
     let builder = agent(&provider).servers([Weather::default().config()]).limits(limits);
     let agent = builder.build().await.expect("an agent");
     for round in 1..=2 {
         let error = agent.run("Search").await.expect_err("a limit");
-        assert!(matches!(error, RunError::Limit(Reached::Turns(3))), "{error}");
+        assert!(matches!(error, RunError::Limit(LimitReached::Turns(3))), "{error}");
         assert!(error.hint().is_some());
         assert_eq!(provider.turns_taken(), 3 * round, "it can go on");
     }
@@ -30,8 +30,8 @@ async fn turns() {
 async fn tokens_and_cost() {
     let prices = Prices { input: 1e6, cached: 1e6, output: 1e6 };
     for (limits, is_cost) in [
-        (Limits { tokens: Some(1), ..Limits::default() }, false),
-        (Limits { cost: Some(0.5), ..Limits::default() }, true),
+        (RunLimits { tokens: Some(1), ..RunLimits::default() }, false),
+        (RunLimits { cost: Some(0.5), ..RunLimits::default() }, true),
     ] {
         let provider = endless();
         let builder = agent(&provider).servers([Weather::default().config()]).limits(limits).prices(prices);
@@ -39,8 +39,8 @@ async fn tokens_and_cost() {
         for _ in 0..2 {
             let error = agent.run("Search").await.expect_err("a limit");
             let is_it = match &error {
-                RunError::Limit(Reached::Cost { spent, .. }) => is_cost && *spent > 0.5,
-                RunError::Limit(Reached::Tokens { spent, .. }) => !is_cost && *spent > 1,
+                RunError::Limit(LimitReached::Cost { spent, .. }) => is_cost && *spent > 0.5,
+                RunError::Limit(LimitReached::Tokens { spent, .. }) => !is_cost && *spent > 1,
                 _ => false,
             };
             assert!(is_it, "{error}");
@@ -48,7 +48,7 @@ async fn tokens_and_cost() {
         assert_eq!(provider.turns_taken(), 1, "and not a turn more");
     }
     let provider = provider([say("?")]);
-    let limits = Limits { cost: Some(1.0), ..Limits::default() };
+    let limits = RunLimits { cost: Some(1.0), ..RunLimits::default() };
     let error = agent(&provider).limits(limits).build().await.expect_err("no prices");
     assert!(matches!(error, BuildError::NoPrices));
 }
@@ -63,7 +63,7 @@ async fn prices() {
 #[tokio::test]
 async fn time_of_a_tool() {
     let provider = provider([call("slow", json!({})), say("It took too long.")]);
-    let limits = Limits { tool_time: std::time::Duration::from_millis(30), ..Limits::default() };
+    let limits = RunLimits { tool_time: std::time::Duration::from_millis(30), ..RunLimits::default() };
     let weather = Weather::default();
     let agent = agent(&provider).servers([weather.config()]).limits(limits).build().await.expect("an agent");
     let (events, _) = run(&agent, "Ask").await;
@@ -75,7 +75,7 @@ async fn time_of_a_tool() {
 #[tokio::test]
 async fn bytes_of_an_output() {
     let provider = provider([call("large", json!({"bytes": 5000})), say("Too much.")]);
-    let limits = Limits { output_bytes: 4000, ..Limits::default() };
+    let limits = RunLimits { output_bytes: 4000, ..RunLimits::default() };
     let builder = agent(&provider).servers([Weather::default().config()]).limits(limits);
     let agent = builder.build().await.expect("an agent");
     let (events, _) = run(&agent, "All of it").await;

@@ -1,6 +1,6 @@
 //! How the model gets at its tools.
 
-use pegboard_agent::{CustomTool, Delivery, DialectName, Event, Exposure, Mode, ToolDef, ToolError, ToolSearch};
+use pegboard_agent::{AgentEvent, CustomTool, Delivery, DialectName, Exposure, Mode, ToolDef, ToolError, ToolSearch};
 use pegboard_testkit::provider::{Fault, Refusal, Turn};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn normal_mode_shows_everything_and_no_search() {
     let provider = provider([call("get_weather", json!({"location": "Rome"})), say("Sunny.")]);
     let builder = agent(&provider).servers([Weather::default().config()]).mode(Mode::Normal);
     let agent = builder.build().await.expect("an agent");
-    let visible = agent.visible();
+    let visible = agent.visible_tools();
     assert!(visible.contains(&"get_weather".to_owned()) && visible.contains(&"get_prompt".to_owned()), "{visible:?}");
     assert!(!visible.iter().any(|name| name.contains("search")), "{visible:?}");
     let (events, _) = run(&agent, "Weather?").await;
@@ -56,7 +56,7 @@ async fn a_custom_tool_like_a_meta_tool_is_shown_under_another_name() {
     let provider = provider([say("?")]);
     let def = ToolDef::new("add_tool", "adds", json!({"type": "object", "properties": {}}));
     let agent = agent(&provider).tool(CustomTool::new(def, done).eager()).build().await.expect("an agent");
-    let visible = agent.visible();
+    let visible = agent.visible_tools();
     assert_eq!(visible.iter().filter(|name| *name == "add_tool").count(), 1, "{visible:?}");
     assert_eq!(visible.len(), 5, "{visible:?}");
 }
@@ -74,16 +74,16 @@ async fn no_provider_is_sent_more_than_it_takes() {
         }
         let agent = builder.build().await.expect("an agent");
         assert_eq!(agent.run("Count").await.expect("an answer").text, "So many.", "{mode}");
-        assert!(agent.visible().len() <= 512, "{mode}: {}", agent.visible().len());
+        assert!(agent.visible_tools().len() <= 512, "{mode}: {}", agent.visible_tools().len());
         provider.assert_clean();
     }
 }
 
 /// The deliveries and warnings among the events of a run.
-fn reported(events: &[Event]) -> Vec<String> {
-    let report = |event: &Event| match event {
-        Event::Delivery { delivery, reason } => Some(format!("{delivery}: {reason}")),
-        Event::Warning(text) => Some(format!("warning: {text}")),
+fn reported(events: &[AgentEvent]) -> Vec<String> {
+    let report = |event: &AgentEvent| match event {
+        AgentEvent::Delivery { delivery, reason } => Some(format!("{delivery}: {reason}")),
+        AgentEvent::Warning(text) => Some(format!("warning: {text}")),
         _ => None,
     };
     events.iter().filter_map(report).collect()

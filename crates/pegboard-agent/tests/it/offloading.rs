@@ -1,6 +1,6 @@
 //! Outputs that are too large for a conversation.
 
-use pegboard_agent::{CustomTool, Event, Mode, ToolDef, ToolError, outputs::OutputSettings};
+use pegboard_agent::{AgentEvent, CustomTool, Mode, ToolDef, ToolError, outputs::OutputSettings};
 use serde_json::{Value, json};
 
 use crate::support::{Folder, Weather, agent, call, last_body, provider, results, run, say};
@@ -12,13 +12,13 @@ async fn a_large_output_is_read_from_its_file() {
     let servers = || [Weather::default().config()];
     let builder = agent(&provider).servers(servers()).offload(OutputSettings::new(folder.path()));
     let agent = builder.build().await.expect("an agent");
-    let visible = agent.visible();
+    let visible = agent.visible_tools();
     for reader in ["search_large_output", "read_large_output", "query_large_output"] {
         assert!(visible.contains(&reader.to_owned()), "{visible:?}");
     }
     let (events, _) = run(&agent, "All of it").await;
     let path = events.iter().find_map(|event| match event {
-        Event::CallFinished { offloaded, .. } => offloaded.clone(),
+        AgentEvent::CallFinished { offloaded, .. } => offloaded.clone(),
         _ => None,
     });
     let path = path.expect("it is offloaded");
@@ -83,12 +83,12 @@ async fn a_search_that_finds_thousands_is_put_aside_and_what_is_loaded_is_told()
     let kept: Vec<bool> = events
         .iter()
         .filter_map(|event| match event {
-            Event::CallFinished { offloaded, .. } => Some(offloaded.is_some()),
+            AgentEvent::CallFinished { offloaded, .. } => Some(offloaded.is_some()),
             _ => None,
         })
         .collect();
     assert_eq!(kept, [true, false]);
     let answered = results(&events);
     assert!(answered[0].1.len() < 10_000 && answered[1].1.starts_with("Added tools: counter_0, "));
-    assert!(agent.visible().len() > 3000);
+    assert!(agent.visible_tools().len() > 3000);
 }

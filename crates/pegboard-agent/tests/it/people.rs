@@ -31,7 +31,7 @@ async fn questions_are_asked_where_there_is_somebody() {
         _ => None,
     };
     let agent = agent(&provider).tool(CustomTool::human(def("consult"))).human(human).build().await.expect("an agent");
-    let visible = agent.visible();
+    let visible = agent.visible_tools();
     assert!(visible.contains(&"ask_human".to_owned()) && visible.contains(&"consult".to_owned()), "{visible:?}");
     let (events, _) = run(&agent, "Where?").await;
     let answered = results(&events);

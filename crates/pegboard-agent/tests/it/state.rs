@@ -1,6 +1,6 @@
 //! Conversations that are saved, compacted and gone on with.
 
-use pegboard_agent::{Agent, BuildError, CustomTool, Event, Limits, ResumeError, ToolDef, ToolError};
+use pegboard_agent::{Agent, AgentEvent, BuildError, CustomTool, ResumeError, RunLimits, ToolDef, ToolError};
 use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
 use serde_json::{Value, json};
 
@@ -26,9 +26,9 @@ async fn saved_and_resumed_with_each_provider() {
         let agent = with_weather(model, &provider, None).await;
         agent.run("Get ready").await.expect("an answer");
         let saved = agent.save().await;
-        let before = agent.visible();
+        let before = agent.visible_tools();
         let resumed = with_weather(model, &provider, Some(saved)).await;
-        assert_eq!(resumed.visible(), before, "{model}");
+        assert_eq!(resumed.visible_tools(), before, "{model}");
         assert_eq!(resumed.run("Weather?").await.expect("an answer").text, "Sunny.", "{model}");
         assert!(last_body(&provider).contains("Get ready"), "{model}");
         provider.assert_clean();
@@ -52,11 +52,11 @@ async fn compacted_with_each_provider() {
         assert_eq!(answer.text, "Sunny.", "{model}");
         let body = last_body(&provider);
         assert!(body.contains("nothing else happened") && !body.contains("Get ready, please"), "{model}: {body}");
-        assert!(agent.visible().contains(&"get_weather".to_owned()), "{model}");
+        assert!(agent.visible_tools().contains(&"get_weather".to_owned()), "{model}");
         // And once more, from what is left.
         let saved = agent.save().await;
         let later = with_weather(model, &provider, Some(saved)).await;
-        assert_eq!(later.visible(), agent.visible(), "{model}");
+        assert_eq!(later.visible_tools(), agent.visible_tools(), "{model}");
         provider.assert_clean();
     }
 }
@@ -70,15 +70,15 @@ async fn compacted_by_itself_in_mid_run() {
         say("Summary: it is sunny in Oslo."),
         say("Sunny."),
     ]);
-    let limits = Limits { context_tokens: Some(1), ..Limits::default() };
+    let limits = RunLimits { context_tokens: Some(1), ..RunLimits::default() };
     let builder = agent(&provider).servers([Weather::default().config()]).limits(limits);
     let agent = builder.build().await.expect("an agent");
     let (events, answer) = run(&agent, "Weather in Oslo?").await;
     assert_eq!(answer.text, "Sunny.");
-    assert_eq!(events.iter().filter(|event| **event == Event::Compacted).count(), 2);
+    assert_eq!(events.iter().filter(|event| **event == AgentEvent::Compacted).count(), 2);
     let body = last_body(&provider);
     assert!(body.contains("Continue with what is left to do.") && body.contains("Weather in Oslo?"), "{body}");
-    assert_eq!((answer.turns, answer.usage), (5, agent.spent().0), "summaries count");
+    assert_eq!((answer.turns, answer.usage), (5, agent.total_usage().0), "summaries count");
     provider.assert_clean();
 }
 
@@ -116,7 +116,7 @@ async fn a_transcript_survives_a_crash_at_any_step() {
         }
         let builder = agent_of(model, &provider).servers([Weather::default().config()]).transcript(&crashed);
         let resumed = builder.build().await.expect("an agent");
-        assert!(resumed.visible().contains(&"get_weather".to_owned()), "{model}");
+        assert!(resumed.visible_tools().contains(&"get_weather".to_owned()), "{model}");
         assert_eq!(resumed.run("What happened?").await.expect("an answer").text, "It was interrupted.");
         let body = last_body(&provider);
         assert!(body.contains("cancelled before it returned") && body.contains("Ask the slow one"), "{model}");
@@ -136,12 +136,12 @@ async fn transcripts_that_cannot_be_used() {
         assert!(expected(&error), "{name}: {error}");
         assert_eq!(std::fs::read(&path).expect("a file"), content, "it is not touched");
     };
-    check("garbage", b"{\"version\": 1", |error| matches!(error, ResumeError::Garbled { .. })).await;
+    check("garbage", b"{\"version\": 1", |error| matches!(error, ResumeError::Invalid { .. })).await;
     check("later", b"{\"version\": 99}", |error| matches!(error, ResumeError::Format { .. })).await;
     let other = br#"{"version": 1, "model": "openai/gpt-5.4", "messages": []}"#;
     check("other", other, |error| matches!(error, ResumeError::OtherWire { .. })).await;
     let odd = br#"{"version": 1, "model": "anthropic/claude-opus-4-8", "messages": 7}"#;
-    check("odd", odd, |error| matches!(error, ResumeError::Garbled { .. })).await;
+    check("odd", odd, |error| matches!(error, ResumeError::Invalid { .. })).await;
 }
 
 #[cfg(unix)]
@@ -160,7 +160,7 @@ async fn a_transcript_is_for_its_owner_and_a_full_disk_is_told() {
     std::fs::remove_dir_all(folder.path()).expect("a folder");
     let (events, answer) = run(&written, "Hi again").await;
     assert_eq!(answer.text, "Hello again.");
-    assert!(events.iter().any(|event| matches!(event, Event::Warning(_))), "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, AgentEvent::Warning(_))), "{events:?}");
     let error = agent(&provider).transcript("/proc/nothing/here.json").build().await.expect_err("no such folder");
     assert!(matches!(&error, BuildError::Resume(ResumeError::Unwritable { .. })) && error.hint().is_some(), "{error}");
 }
@@ -177,7 +177,7 @@ async fn one_file_is_one_agents() {
     let saved = first.save().await;
     drop(first);
     let both = agent(&provider).transcript(&path).resume(saved).build().await.expect_err("two conversations");
-    assert!(matches!(both, BuildError::Resume(ResumeError::Two { .. })), "{both}");
+    assert!(matches!(both, BuildError::Resume(ResumeError::TwoSources { .. })), "{both}");
     agent(&provider).transcript(&path).build().await.expect("an agent");
 }
 
@@ -188,7 +188,7 @@ async fn a_transcript_is_whole_whenever_it_is_looked_at() {
     let search = call("search_tools", json!({"query": "weather"}));
     let provider = Provider::start(Script { repeat: true, ..Script::new([search]) });
     let builder = agent(&provider).servers([Weather::default().config()]).transcript(&path);
-    let agent = builder.limits(Limits { turns: 10_000, ..Limits::default() }).build().await.expect("an agent");
+    let agent = builder.limits(RunLimits { turns: 10_000, ..RunLimits::default() }).build().await.expect("an agent");
     for _ in 0..20 {
         let mut run = agent.stream("Search");
         for _ in 0..7 {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_agent::{Agent, AgentBuilder, DialectName, Event, Model, ToolSearch};
+use pegboard_agent::{Agent, AgentBuilder, AgentEvent, DialectName, Model, ToolSearch};
 use pegboard_core::Secret;
 use pegboard_llm::{Client, Provider as Vendor, client};
 use pegboard_mcp::{
@@ -183,7 +183,7 @@ impl LocalServer for Weather {
 }
 
 /// Runs a prompt to its end; what happened, and the answer.
-pub(crate) async fn run(agent: &Agent, prompt: &str) -> (Vec<Event>, pegboard_agent::Answer) {
+pub(crate) async fn run(agent: &Agent, prompt: &str) -> (Vec<AgentEvent>, pegboard_agent::RunAnswer) {
     let mut run = agent.stream(prompt);
     let mut events = Vec::new();
     while let Some(event) = run.next().await {
@@ -194,9 +194,9 @@ pub(crate) async fn run(agent: &Agent, prompt: &str) -> (Vec<Event>, pegboard_ag
 }
 
 /// What the calls of a run answered, in the order of their ends: name, text, failure.
-pub(crate) fn results(events: &[Event]) -> Vec<(String, String, bool)> {
+pub(crate) fn results(events: &[AgentEvent]) -> Vec<(String, String, bool)> {
     let finished = events.iter().filter_map(|event| match event {
-        Event::CallFinished { name, text, is_error, .. } => Some((name.clone(), text.clone(), *is_error)),
+        AgentEvent::CallFinished { name, text, is_error, .. } => Some((name.clone(), text.clone(), *is_error)),
         _ => None,
     });
     finished.collect()

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 #[cfg(feature = "code-execution")]
-use pegboard_agent::shell::confine::Part;
+use pegboard_agent::shell::confine::ConfinePart;
 use pegboard_process::supervise::{self, ProcessNamespace};
 
 /// The command line of the helpers. It is not part of the other, so that help, completions, tips for
@@ -96,12 +96,12 @@ pub(crate) struct ConfineArgs {
 
 #[cfg(feature = "code-execution")]
 impl ConfineArgs {
-    pub(crate) fn part(self) -> Part {
+    pub(crate) fn part(self) -> ConfinePart {
         match (self.inside, self.namespaces, self.root) {
-            (true, ..) => Part::Inside,
-            (_, Some(layout), _) => Part::Namespaces(layout),
-            (_, _, Some(layout)) => Part::Root(layout),
-            _ => Part::Outside,
+            (true, ..) => ConfinePart::Inside,
+            (_, Some(layout), _) => ConfinePart::Namespaces(layout),
+            (_, _, Some(layout)) => ConfinePart::Root(layout),
+            _ => ConfinePart::Outside,
         }
     }
 }

@@ -16,7 +16,7 @@ mod terminal;
 
 use std::io::{IsTerminal, stdin};
 
-use pegboard_agent::{Agent, AgentBuilder, Mode, Reached, RunError};
+use pegboard_agent::{Agent, AgentBuilder, LimitReached, Mode, RunError};
 use pegboard_discovery::Learner as _;
 use pegboard_llm::wire;
 
@@ -115,7 +115,7 @@ async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
         warn(&format!("`--allow`: no tool `{}`", clean(&name)));
     }
     // A server that is away may have the tools.
-    let is_complete = agent.failures().is_empty();
+    let is_complete = agent.failed_servers().is_empty();
     if mode == Mode::ToolSearch && is_complete && !agent.has_deferred_tools().await {
         agent.stop().await;
         return Err(CliError::new("tools is required").hint("configure servers with tools, or choose another `--mode`"));
@@ -186,11 +186,11 @@ fn failure(error: &RunError) -> CliError {
 }
 
 /// The option that raises a limit.
-fn way_out(reached: &Reached) -> &'static str {
+fn way_out(reached: &LimitReached) -> &'static str {
     match reached {
-        Reached::Turns(_) => "`--max-turns` raises the limit; in a conversation, another message continues",
-        Reached::Tokens { .. } => "`--max-tokens` raises the limit; a new conversation starts from zero",
-        Reached::Cost { .. } => "`--max-cost` raises the limit; a new conversation starts from zero",
+        LimitReached::Turns(_) => "`--max-turns` raises the limit; in a conversation, another message continues",
+        LimitReached::Tokens { .. } => "`--max-tokens` raises the limit; a new conversation starts from zero",
+        LimitReached::Cost { .. } => "`--max-cost` raises the limit; a new conversation starts from zero",
         _ => "raise the limit, or start a new conversation",
     }
 }

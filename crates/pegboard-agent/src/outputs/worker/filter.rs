@@ -1,4 +1,4 @@
-//! jq without what reaches outside.
+//! jq filters without access to the environment.
 
 use jaq_core::{
     Compiler, Ctx, Vars,
@@ -8,18 +8,18 @@ use jaq_core::{
 };
 use jaq_json::{Val, ValR};
 
-/// What would tell of the world around the process, end it, or write past its output.
+/// Functions that read the environment of the process, end it, or write past its output.
 const OUTSIDE: [&str; 9] =
     ["env", "now", "halt", "halt_error", "stderr", "stderr_empty", "debug", "debug_empty", "input_filename"];
 
-/// The same, of the clock on the wall: they read the system's time zone.
+/// Functions that read the system's time zone.
 const LOCAL: [&str; 2] = ["localtime", "strflocaltime"];
 
-/// A filter that can be run.
+/// A compiled filter.
 pub(super) struct Filter(jaq_core::Filter<JustLut<Val>>);
 
 impl Filter {
-    /// Compiles `code`, or says what is wrong with it.
+    /// Compiles `code`; on failure returns the message.
     pub(super) fn compile(code: &str) -> Result<Self, String> {
         let is_inside = |name: &str| !OUTSIDE.contains(&name) && !LOCAL.contains(&name);
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
@@ -38,11 +38,11 @@ impl Filter {
         Ok(Self(filter))
     }
 
-    /// The results for one input.
+    /// Runs the filter on one input.
     pub(super) fn run(&self, input: Val) -> impl Iterator<Item = ValR> {
         let context = Ctx::<JustLut<Val>>::new(&self.0.lut, Vars::new([]));
         self.0.id.run((context, input)).map(|result| {
-            // What is not an error is a way out that nothing leads to any more.
+            // Other exceptions cannot occur any more.
             result.map_err(|exception| {
                 exception.get_err().unwrap_or_else(|_| jaq_core::Error::str("`break` outside of its label"))
             })

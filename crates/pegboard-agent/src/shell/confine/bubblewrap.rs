@@ -8,17 +8,17 @@ use std::{
 
 use super::{
     private_folder::SOCKET,
-    spec::Spec,
+    spec::CommandSpec,
     system::{CONFIGURATION, PROGRAMS},
 };
 use crate::shell::WORKSPACE;
 
-/// Where the sandbox has what is ours.
+/// The folder in the sandbox with Pegboard's own files.
 pub(super) const OURS: &str = "/run/pegboard";
 
-/// Namespaces of its own for everything; none of our powers; no way to make more namespaces;
-/// an end with ours. The first process inside is ours and not bubblewrap's, whose file a
-/// command could change by way of `/proc/1/exe`.
+/// New namespaces of every kind, no capabilities, no further user namespaces, and an end together
+/// with the parent. The first process inside is Pegboard and not bubblewrap, whose file a command
+/// could change through `/proc/1/exe`.
 const ALONE: [&str; 10] = [
     "--unshare-all",
     "--unshare-user",
@@ -32,8 +32,8 @@ const ALONE: [&str; 10] = [
     "pegboard",
 ];
 
-/// The arguments up to the program to run; `own` is this program.
-pub(super) fn arguments(spec: &Spec, own: &Path) -> Vec<OsString> {
+/// Returns the arguments up to the program to run; `own` is this program.
+pub(super) fn arguments(spec: &CommandSpec, own: &Path) -> Vec<OsString> {
     let mut args = Arguments(ALONE.iter().map(OsString::from).collect());
     for folder in PROGRAMS {
         match fs::read_link(folder) {
@@ -48,7 +48,8 @@ pub(super) fn arguments(spec: &Spec, own: &Path) -> Vec<OsString> {
     args.add("--proc", ["/proc"]);
     args.add("--dev", ["/dev"]);
     let size = spec.limits.temporary_bytes.to_string();
-    // Memory that no process has is seen by nobody: it has to be bounded.
+    // Memory of files without an owner process is not attributed to any process, so it must be
+    // bounded here.
     for folder in ["/dev/shm", "/tmp"] {
         args.add("--size", [size.as_str()]);
         args.add("--tmpfs", [folder]);

@@ -1,4 +1,4 @@
-//! Folders that a command had to itself: opening what it closed, and removing all of it.
+//! Cleans up folders of a command: makes their content accessible, and removes it.
 
 use std::{
     ffi::{CStr, CString},
@@ -15,11 +15,11 @@ use rustix::{
     io::Errno,
 };
 
-/// Opens a folder, never through a link. What is ours and does not let us in is made to.
+/// Opens a folder, never through a link. An own folder without permissions is made accessible.
 pub(super) fn open_folder(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if is_closed(&stat) {
-        open_up(parent, name)?;
+        grant_owner_access(parent, name)?;
     }
     Ok(openat(parent, name, flags(), Mode::empty())?)
 }
@@ -29,7 +29,7 @@ fn flags() -> OFlags {
 }
 
 fn is_closed(stat: &Stat) -> bool {
-    // What its owner has to be allowed to do with a folder, so that we can look into it.
+    // The permissions that its owner needs to read a folder.
     let is_readable = Mode::from_raw_mode(stat.st_mode).contains(Mode::RUSR | Mode::XUSR);
     is_folder(stat) && !is_readable && stat.st_uid == rustix::process::getuid().as_raw()
 }
@@ -38,10 +38,10 @@ fn is_folder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// Lets its owner, us, into a folder and change it. What is opened is what is changed, should
-/// somebody put a link in its place meanwhile.
+/// Gives its owner all permissions on a folder. The opened folder is changed, even if it is
+/// replaced by a link meanwhile.
 #[cfg(target_os = "linux")]
-fn open_up(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+fn grant_owner_access(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
 
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -52,22 +52,22 @@ fn open_up(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_up(_parent: BorrowedFd<'_>, _name: &CStr) -> io::Result<()> {
+fn grant_owner_access(_parent: BorrowedFd<'_>, _name: &CStr) -> io::Result<()> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Removes a folder with everything in it, however deep that is and whatever modes it has.
-/// Nobody may change it meanwhile.
+/// Removes a folder with all its content, at any depth and with any modes. No process may change it
+/// meanwhile.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     match statat(CWD, &name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),
         stat if !stat.is_ok_and(|stat| is_folder(&stat)) => return Err(io::ErrorKind::NotADirectory.into()),
-        _ => open_up_all(CWD, &name)?,
+        _ => grant_owner_access_to_all(CWD, &name)?,
     }
     let root = openat(CWD, &name, flags(), Mode::empty())?;
-    // What lies in a folder below is moved up here before that is removed, so that nothing is
-    // ever deep.
+    // Folders below are moved up here before their parent is removed, so that paths never become
+    // deep.
     let mut moved = 0;
     loop {
         let folders = empty(root.as_fd(), |_| Ok(()))?;
@@ -81,10 +81,10 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
                 continue;
             }
             let name = entry.file_name();
-            open_up_all(root.as_fd(), name)?;
+            grant_owner_access_to_all(root.as_fd(), name)?;
             let folder = openat(&root, name, flags(), Mode::empty())?;
             empty(folder.as_fd(), |below| {
-                open_up_all(folder.as_fd(), below)?;
+                grant_owner_access_to_all(folder.as_fd(), below)?;
                 move_up(folder.as_fd(), below, root.as_fd(), &mut moved)
             })?;
             unlinkat(&root, name, AtFlags::REMOVEDIR)?;
@@ -93,14 +93,14 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     Ok(unlinkat(CWD, &name, AtFlags::REMOVEDIR)?)
 }
 
-/// Makes sure that what is in a folder can be moved and removed.
-fn open_up_all(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+/// Makes the content of a folder movable and removable.
+fn grant_owner_access_to_all(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let is_open = Mode::from_raw_mode(stat.st_mode).contains(Mode::RWXU);
-    if is_open { Ok(()) } else { open_up(parent, name) }
+    if is_open { Ok(()) } else { grant_owner_access(parent, name) }
 }
 
-/// Removes the files in a folder and hands on the folders; how many there were.
+/// Removes the files in a folder and passes on the folders; returns how many there were.
 fn empty(folder: BorrowedFd<'_>, mut see: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<usize> {
     let mut names = Dir::read_from(folder)?;
     let mut folders = 0;
@@ -120,7 +120,7 @@ fn empty(folder: BorrowedFd<'_>, mut see: impl FnMut(&CStr) -> io::Result<()>) -
     Ok(folders)
 }
 
-/// Moves a folder under a name that is free.
+/// Moves a folder to a name that is free.
 fn move_up(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, moved: &mut u64) -> io::Result<()> {
     loop {
         *moved += 1;
@@ -133,7 +133,7 @@ fn move_up(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, moved: &mut u6
     }
 }
 
-/// Whether a folder lists itself or its parent.
+/// Returns whether an entry is the folder itself or its parent.
 pub(super) fn is_self(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }

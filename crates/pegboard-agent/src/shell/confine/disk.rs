@@ -1,4 +1,4 @@
-//! How much a command has written.
+//! Measures how much a command has written.
 
 use std::{
     ffi::CString,
@@ -14,57 +14,58 @@ use rustix::{
 
 use super::cleanup;
 
-/// How deep folders are looked into; each takes a descriptor.
+/// Maximum depth of folders; each level takes a descriptor.
 const MAX_DEPTH: usize = 256;
 
-/// The unit in which the system counts what a file occupies.
+/// The unit in which the system reports the size of a file on disk.
 pub(super) const BLOCK: u64 = 512;
 
-/// What folders hold.
+/// The total size of folders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct FolderSize {
     pub(super) bytes: u64,
     pub(super) files: usize,
-    /// Whether a folder was gone when it was looked into: it may be elsewhere now, with all
-    /// that it holds.
+    /// Whether a folder disappeared while it was measured: it may have been moved, with its
+    /// content.
     pub(super) has_missed: bool,
 }
 
-/// Why what a command holds cannot be told.
+/// Why the size of folders cannot be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unmeasured {
-    /// There is too much of it.
+pub(super) enum MeasureError {
+    /// Too many files.
     TooMany,
-    /// It lies too deep.
+    /// Too deep.
     TooDeep,
-    /// It cannot be read.
+    /// Not readable.
     Unreadable,
 }
 
-/// What the folders hold. Links are not followed, and what is ours and closed is opened.
-pub(super) fn measure(folders: &[PathBuf], max_files: usize) -> Result<Size, Unmeasured> {
-    let mut size = Size::default();
+/// Measures the folders. Links are not followed, and own folders without permissions are made
+/// readable.
+pub(super) fn measure(folders: &[PathBuf], max_files: usize) -> Result<FolderSize, MeasureError> {
+    let mut size = FolderSize::default();
     for folder in folders {
-        let path = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Unmeasured::Unreadable)?;
+        let path = CString::new(folder.as_os_str().as_bytes()).map_err(|_| MeasureError::Unreadable)?;
         match cleanup::open_folder(CWD, &path) {
             Ok(folder) => size.add(folder, max_files)?,
             Err(error) if is_gone(&error) => {}
-            Err(_) => return Err(Unmeasured::Unreadable),
+            Err(_) => return Err(MeasureError::Unreadable),
         }
     }
     Ok(size)
 }
 
-impl Size {
-    /// Adds what a folder holds.
-    fn add(&mut self, folder: OwnedFd, max_files: usize) -> Result<(), Unmeasured> {
-        let read = |folder| Dir::new(folder).map_err(|_| Unmeasured::Unreadable);
+impl FolderSize {
+    /// Adds the content of a folder.
+    fn add(&mut self, folder: OwnedFd, max_files: usize) -> Result<(), MeasureError> {
+        let read = |folder| Dir::new(folder).map_err(|_| MeasureError::Unreadable);
         let mut open = vec![read(folder)?];
         while let Some(folder) = open.last_mut() {
             let entry = match folder.read() {
                 Some(Ok(entry)) if cleanup::is_self(entry.file_name()) => continue,
                 Some(Ok(entry)) => entry,
-                Some(Err(_)) => return Err(Unmeasured::Unreadable),
+                Some(Err(_)) => return Err(MeasureError::Unreadable),
                 None => {
                     open.pop();
                     continue;
@@ -72,16 +73,16 @@ impl Size {
             };
             self.files += 1;
             if self.files > max_files {
-                return Err(Unmeasured::TooMany);
+                return Err(MeasureError::TooMany);
             }
-            let at = folder.fd().map_err(|_| Unmeasured::Unreadable)?;
+            let at = folder.fd().map_err(|_| MeasureError::Unreadable)?;
             let stat = match statat(at, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(error) if is_gone(&error.into()) => {
                     self.has_missed |= entry.file_type() == FileType::Directory;
                     continue;
                 }
-                Err(_) => return Err(Unmeasured::Unreadable),
+                Err(_) => return Err(MeasureError::Unreadable),
             };
             self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK;
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -93,10 +94,10 @@ impl Size {
                     self.has_missed = true;
                     continue;
                 }
-                Err(_) => return Err(Unmeasured::Unreadable),
+                Err(_) => return Err(MeasureError::Unreadable),
             };
             if open.len() == MAX_DEPTH {
-                return Err(Unmeasured::TooDeep);
+                return Err(MeasureError::TooDeep);
             }
             open.push(below);
         }
@@ -104,8 +105,8 @@ impl Size {
     }
 }
 
-/// Whether something is being changed while we look: it is gone, or another thing, or a link
-/// that must not be followed.
+/// Returns whether the error is due to a concurrent change: the file is gone, of another type, or a
+/// link that must not be followed.
 fn is_gone(error: &io::Error) -> bool {
     [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
@@ -132,9 +133,9 @@ mod tests {
         let after = measure(&[path.clone(), PathBuf::from("/no/such/folder")], 100).expect("it is small");
         assert!((100_000..120_000).contains(&(after.bytes - before.bytes)), "{before:?} {after:?}");
         assert_eq!((before.files, after.files, after.has_missed), (2, 4, false));
-        assert_eq!(measure(std::slice::from_ref(&path), 3), Err(Unmeasured::TooMany));
+        assert_eq!(measure(std::slice::from_ref(&path), 3), Err(MeasureError::TooMany));
         // Not even where a folder is expected.
-        assert_eq!(measure(&[path.join("link")], 3), Ok(Size::default()));
+        assert_eq!(measure(&[path.join("link")], 3), Ok(FolderSize::default()));
         fs::remove_dir_all(&path).expect("it is ours");
     }
 
@@ -149,7 +150,7 @@ mod tests {
         assert!(size.bytes > 100_000 && size.files == 3, "{size:?}");
         let deep = (0..MAX_DEPTH).fold(path.clone(), |path, _| path.join("d"));
         fs::create_dir_all(&deep).expect("folders");
-        assert_eq!(measure(std::slice::from_ref(&path), 1000), Err(Unmeasured::TooDeep));
+        assert_eq!(measure(std::slice::from_ref(&path), 1000), Err(MeasureError::TooDeep));
         fs::remove_dir_all(&path).expect("it is ours");
     }
 }

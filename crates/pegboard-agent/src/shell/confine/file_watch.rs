@@ -1,4 +1,4 @@
-//! Looking again and again whether what a command writes keeps to its limits.
+//! Checks at intervals whether the files of a command keep to its limits.
 
 use std::{
     collections::BTreeMap,
@@ -12,58 +12,58 @@ use std::{
 use pegboard_process::processes::{Process, Table};
 
 use super::{
-    disk::{self, Size, Unmeasured},
-    held_files::{self, Held},
-    machine::Free,
+    disk::{self, FolderSize, MeasureError},
+    held_files::{self, HeldResources},
+    machine::FreeSpace,
     process_watch::pause,
-    spec::{Kind, Limits, Spec},
+    spec::{CommandLimits, CommandSpec, Kind},
 };
-use crate::shell::command_output::Ending;
+use crate::shell::command_output::ExceededLimit;
 
-/// How often files are looked at.
+/// Minimum and maximum interval between checks.
 const FILES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// How many times as many files as allowed are counted before the command. A folder that
-/// holds even more must not lose room on its disk.
+/// Multiple of the file limit up to which files are counted before the command starts. A folder
+/// with even more files must not shrink the free space of its disk.
 const COUNTED: usize = 4;
 
-/// In how many looks one after the other a folder may be gone when it is looked into. Those
-/// that are made and removed all the time are no danger; one that wanders is hiding.
+/// Maximum number of consecutive checks in which a folder may disappear. Folders that are created
+/// and removed all the time are harmless; a folder that keeps moving hides its content.
 const MAX_MISSED: u32 = 10;
 
-/// In how many looks one after the other something may be unreadable.
+/// Maximum number of consecutive checks in which a file may be unreadable.
 const MAX_UNREADABLE: u32 = 3;
 
-/// In how many looks one after the other a process may not let us see what it holds. One that is
-/// being confined does not, and on a busy machine that takes a while; the room on the disk is
+/// Maximum number of consecutive checks in which a process may hide its descriptors. A process that
+/// is being confined does, which takes a while on a busy machine; the free space of the disk is
 /// watched meanwhile.
 const MAX_HIDDEN: u32 = 20;
 
-/// Folders that a sandbox with a file system of its own keeps in memory.
+/// Folders in memory of a sandbox with its own file system.
 const IN_MEMORY: [&str; 2] = ["tmp", "dev/shm"];
 
-/// What a command may write, and what was there before it.
-pub(super) struct Files {
+/// Watches the files of a command, with the sizes before it started.
+pub(super) struct FileWatch {
     folders: Vec<PathBuf>,
-    /// The devices that the folders are on.
+    /// The devices of the folders.
     disks: Vec<u64>,
-    before: Result<Size, Unmeasured>,
-    free: Vec<(PathBuf, Free)>,
+    before: Result<FolderSize, MeasureError>,
+    free: Vec<(PathBuf, FreeSpace)>,
     sandbox: Kind,
-    limits: Limits,
+    limits: CommandLimits,
     missed: u32,
     unreadable: u32,
-    /// Processes that did not let us see what they hold, and how often in a row.
+    /// Processes that hide their descriptors, and for how many consecutive checks.
     hidden: BTreeMap<i32, u32>,
     has_seen: bool,
 }
 
-impl Files {
-    /// Measures what is there. What cannot be measured must not keep a command from removing
-    /// it.
-    pub(super) fn new(folders: &[PathBuf], spec: &Spec) -> Self {
+impl FileWatch {
+    /// Measures the folders before the command starts. A folder that cannot be measured must not
+    /// keep a command from removing it.
+    pub(super) fn new(folders: &[PathBuf], spec: &CommandSpec) -> Self {
         let before = disk::measure(folders, spec.limits.max_files.saturating_mul(COUNTED));
-        let free = folders.iter().filter_map(|folder| Some((folder.clone(), Free::of(folder)?)));
+        let free = folders.iter().filter_map(|folder| Some((folder.clone(), FreeSpace::of(folder)?)));
         let disks = folders.iter().filter_map(|folder| Some(fs::metadata(folder).ok()?.dev()));
         Self {
             folders: folders.to_vec(),
@@ -79,35 +79,35 @@ impl Files {
         }
     }
 
-    /// Returns when a limit is broken, or when it cannot be told any more whether one is.
-    pub(super) fn watch(mut self, table: &mut Table) -> Ending {
+    /// Returns when a limit is exceeded, or cannot be checked any more.
+    pub(super) fn watch(mut self, table: &mut Table) -> ExceededLimit {
         loop {
             let start = Instant::now();
-            // What cannot be measured could be anything.
-            let Ok(processes) = table.descendants() else { return Ending::Processes };
-            if let Some(ending) = self.look(&processes) {
+            // Without a process list, any number of processes may run.
+            let Ok(processes) = table.descendants() else { return ExceededLimit::Processes };
+            if let Some(ending) = self.check_limits(&processes) {
                 return ending;
             }
             thread::sleep(pause(start, FILES));
         }
     }
 
-    fn look(&mut self, processes: &[Process]) -> Option<Ending> {
-        let (own, others) = self.divide(processes);
-        // Whoever has more descriptors than can be looked at hides something.
-        let Ok(held) = held_files::held(&others, &self.disks) else { return Some(Ending::Disk) };
+    fn check_limits(&mut self, processes: &[Process]) -> Option<ExceededLimit> {
+        let (own, others) = self.split_processes(processes);
+        // A process with too many descriptors to check hides something.
+        let Ok(held) = held_files::measure_held(&others, &self.disks) else { return Some(ExceededLimit::Disk) };
         if held.memory > self.limits.memory_bytes {
-            return Some(Ending::Memory);
+            return Some(ExceededLimit::Memory);
         }
         if own.iter().any(|process| self.is_crowded(process)) {
-            return Some(Ending::Disk);
+            return Some(ExceededLimit::Disk);
         }
-        self.judge(&held).err()
+        self.check_files(&held).err()
     }
 
-    /// Whether a process has not let us look at what it holds for long; one that is just ending
-    /// does not either. Without a sandbox there are programs of other users, who never do.
-    fn is_hiding(&mut self, held: &Held) -> bool {
+    /// Returns whether a process has hidden its descriptors for too long; a process that is just
+    /// ending hides them too. Without a sandbox, programs of other users always do.
+    fn is_hiding(&mut self, held: &HeldResources) -> bool {
         self.has_seen |= held.has_seen;
         let times = |pid: &i32| (*pid, self.hidden.get(pid).map_or(1, |times| times + 1));
         self.hidden = held.hidden.iter().map(times).collect();
@@ -115,9 +115,9 @@ impl Files {
         is_long && self.has_seen && self.sandbox != Kind::None
     }
 
-    /// The sandbox's own processes, and the command's.
-    fn divide(&self, processes: &[Process]) -> (Vec<Process>, Vec<Process>) {
-        if !self.sandbox.is_apart() {
+    /// Splits processes into the sandbox's own and the command's.
+    fn split_processes(&self, processes: &[Process]) -> (Vec<Process>, Vec<Process>) {
+        if !self.sandbox.has_own_namespaces() {
             return (Vec::new(), processes.to_vec());
         }
         let us = rustix::process::getpid().as_raw_nonzero().get();
@@ -127,12 +127,12 @@ impl Files {
         processes.iter().partition(is_own)
     }
 
-    /// Whether there are too many files in the folders that are kept in memory: empty ones take
-    /// room too. They are seen through the first process inside.
+    /// Returns whether the folders in memory contain too many files: empty files take memory too.
+    /// They are reached through the first process inside.
     fn is_crowded(&self, process: &Process) -> bool {
         IN_MEMORY.iter().any(|folder| {
             let inside = PathBuf::from(format!("/proc/{}/root/{folder}", process.pid));
-            // While the sandbox is set up they are the system's.
+            // While the sandbox is being set up, these are the system's folders.
             let device = |path: &Path| fs::symlink_metadata(path).ok().map(|data| data.dev());
             let is_ours = device(&inside).is_some_and(|inside| Some(inside) != device(&Path::new("/").join(folder)));
             let files = rustix::fs::statvfs(&inside).map_or(0, |room| room.f_files.saturating_sub(room.f_ffree));
@@ -140,9 +140,9 @@ impl Files {
         })
     }
 
-    fn judge(&mut self, held: &Held) -> Result<(), Ending> {
+    fn check_files(&mut self, held: &HeldResources) -> Result<(), ExceededLimit> {
         let is_hiding = self.is_hiding(held);
-        let free = self.free.iter().filter_map(|(folder, before)| Some((Free::of(folder)?, before)));
+        let free = self.free.iter().filter_map(|(folder, before)| Some((FreeSpace::of(folder)?, before)));
         let (mut is_low, mut has_shrunk) = (false, false);
         for (now, before) in free {
             is_low |= now.is_low(before, &self.limits);
@@ -156,21 +156,21 @@ impl Files {
         let mut is_unclear = false;
         match disk::measure(&self.folders, most_files) {
             Ok(size) if before.is_ok() && size.bytes.saturating_add(held.disk) > most_bytes => {
-                return Err(Ending::Disk);
+                return Err(ExceededLimit::Disk);
             }
             Ok(size) => {
                 self.missed = if size.has_missed { self.missed + 1 } else { 0 };
-                // From now on it can be measured.
+                // From now on the folders can be measured.
                 self.before = before.or(Ok(size));
             }
             Err(_) if before.is_err() => {}
-            Err(Unmeasured::Unreadable) => is_unclear = true,
-            Err(Unmeasured::TooMany | Unmeasured::TooDeep) => return Err(Ending::Disk),
+            Err(MeasureError::Unreadable) => is_unclear = true,
+            Err(MeasureError::TooMany | MeasureError::TooDeep) => return Err(ExceededLimit::Disk),
         }
         self.unreadable = if is_unclear { self.unreadable + 1 } else { 0 };
         let is_over = is_low || is_hiding || (self.before.is_err() && has_shrunk);
         match is_over || self.missed >= MAX_MISSED || self.unreadable >= MAX_UNREADABLE {
-            true => Err(Ending::Disk),
+            true => Err(ExceededLimit::Disk),
             false => Ok(()),
         }
     }

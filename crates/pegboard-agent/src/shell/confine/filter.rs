@@ -1,9 +1,9 @@
-//! System calls that a command has no business with, refused by the kernel.
+//! The system call filter: calls that a command does not need are rejected by the kernel.
 //!
-//! Landlock speaks of files, ports and signals. What it does not speak of is refused here:
-//! other kinds of sockets, limits and priorities of other processes, keys, memory that
-//! outlives its process, and everything that sets up a system. In bubblewrap most of that is
-//! out of reach already, and a second lock does no harm.
+//! Landlock restricts files, ports and signals. This filter rejects what Landlock does not cover:
+//! other kinds of sockets, limits and priorities of other processes, keys, memory that outlives its
+//! process, and system administration. In bubblewrap most of that is out of reach already; the
+//! filter is a second line of defence.
 
 use std::collections::BTreeMap;
 
@@ -13,40 +13,40 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-/// What the filter is for.
+/// The sandbox that the filter complements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Around {
-    /// Nothing but Landlock of this version: sockets must not lead anywhere but by TCP, and
-    /// modes, owners, times and attributes of files stay as they are. A filter does not see
-    /// paths, so that goes for the working folder too.
+pub(super) enum FilterTarget {
+    /// Only Landlock of this version: sockets must not connect except by TCP, and modes, owners,
+    /// times and attributes of files must not change. A filter does not see paths, so this includes
+    /// the working folder.
     Landlock { abi: u32 },
-    /// A network and files of the command's own.
+    /// Namespaces with their own network and file system.
     Namespaces,
 }
 
-/// For each system call, when it is refused: one of these, or always when there are none.
+/// The rules by system call: it is rejected if one of them matches, or always if there are none.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// The first number that a later kernel may give to something that we know nothing about.
-/// Numbers of the other calling convention of `x86_64` are larger by far.
+/// The first system call number that is unknown to this program. Numbers of the other calling
+/// convention of `x86_64` are much larger.
 const FIRST_UNKNOWN: u32 = 463;
 
-/// The version of Landlock that restricts cutting off files by path.
+/// The first version of Landlock that restricts truncating files by path.
 const TRUNCATION: u32 = 3;
 
 /// `SOCK_STREAM` and so on are in the lower bits, and flags in the others.
 const KINDS: [u64; 4] = [1, 2, 4, 8];
 
-/// `MSG_FASTOPEN`: a connection is made where none is asked for.
+/// `MSG_FASTOPEN` connects without a call of `connect`.
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 
-/// Refused whatever the arguments are.
+/// Calls that are always rejected.
 const NEVER: [c_long; 51] = [
-    // Keys of whoever started us.
+    // Keys of the parent process.
     libc::SYS_add_key,
     libc::SYS_keyctl,
     libc::SYS_request_key,
-    // Memory that belongs to nobody.
+    // Memory without an owner.
     libc::SYS_mq_open,
     libc::SYS_msgget,
     libc::SYS_semget,
@@ -62,7 +62,7 @@ const NEVER: [c_long; 51] = [
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
-    // What is mounted where, and other namespaces.
+    // Mounts and other namespaces.
     libc::SYS_chroot,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
@@ -100,15 +100,15 @@ const NEVER: [c_long; 51] = [
     libc::SYS_userfaultfd,
 ];
 
-/// What only this processor has.
+/// Calls that exist only on this architecture.
 #[cfg(target_arch = "x86_64")]
 const HERE: [c_long; 5] =
     [libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_kexec_file_load, libc::SYS_modify_ldt, libc::SYS_vhangup];
 #[cfg(not(target_arch = "x86_64"))]
 const HERE: [c_long; 2] = [libc::SYS_kexec_file_load, libc::SYS_vhangup];
 
-/// As if the kernel did not have them, so that programs do without: requests in a ring, whose
-/// contents no filter sees; a call whose arguments no filter sees; memory with no name.
+/// Calls that are reported as missing, so that programs use others: rings of requests and calls
+/// whose arguments no filter sees, and memory without a name.
 const UNKNOWN: [c_long; 6] = [
     libc::SYS_clone3,
     libc::SYS_io_uring_enter,
@@ -118,19 +118,19 @@ const UNKNOWN: [c_long; 6] = [
     libc::SYS_memfd_secret,
 ];
 
-/// What changes modes and owners of files, which Landlock does not restrict.
+/// Calls that change modes and owners of files, which Landlock does not restrict.
 const MODES: [c_long; 5] =
     [libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_fchown, libc::SYS_fchownat];
 
-/// The same, and times, in the older calls that only this processor has.
+/// The same, and times, in older calls that exist only on this architecture.
 #[cfg(target_arch = "x86_64")]
 const OLD_MODES: [c_long; 6] =
     [libc::SYS_chmod, libc::SYS_chown, libc::SYS_futimesat, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_MODES: [c_long; 0] = [];
 
-/// Commands to file systems that change attributes of an open file, by `ioctl`: flags, the
-/// version, extended flags, the label, encryption and verity.
+/// `ioctl` requests that change attributes of an open file: flags, the version, extended flags, the
+/// label, encryption and verity.
 const FILE_COMMANDS: [u64; 8] = [
     0x4008_6602, // FS_IOC_SETFLAGS
     0x4004_6602, // FS_IOC32_SETFLAGS
@@ -142,9 +142,9 @@ const FILE_COMMANDS: [u64; 8] = [
     0x4080_6685, // FS_IOC_ENABLE_VERITY
 ];
 
-/// What Landlock does not restrict on files that it keeps closed: extended attributes, and
-/// watching what happens to them. Programs do without when they are told that there are none.
-/// The newer calls for them have numbers that count as unknown.
+/// Calls on files that Landlock does not restrict: extended attributes, and watching for changes.
+/// They are reported as not supported, which programs handle. Newer calls for them have unknown
+/// numbers.
 const FILES: [c_long; 7] = [
     libc::SYS_fremovexattr,
     libc::SYS_fsetxattr,
@@ -155,7 +155,7 @@ const FILES: [c_long; 7] = [
     libc::SYS_setxattr,
 ];
 
-/// Namespaces of one's own.
+/// Flags of new namespaces.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWIPC,
@@ -166,29 +166,30 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// Filters the system calls of this thread and of what it becomes, for good.
-pub(super) fn apply(around: Around) -> Result<(), String> {
+/// Applies the filter to this thread and its children, permanently.
+pub(super) fn apply(around: FilterTarget) -> Result<(), String> {
     let programs = programs(around).map_err(|error| error.to_string())?;
     programs.iter().try_for_each(|program| seccompiler::apply_filter(program)).map_err(|error| error.to_string())
 }
 
-fn programs(around: Around) -> Result<Vec<BpfProgram>, Error> {
+fn programs(around: FilterTarget) -> Result<Vec<BpfProgram>, Error> {
     let mut refused = always(NEVER.into_iter().chain(HERE));
-    refused.extend(on_others()?);
+    refused.extend(rules_on_other_processes()?);
     refused.extend(sockets(around)?);
     let (mut unsupported, mut ignored) = (Rules::new(), Rules::new());
-    if let Around::Landlock { abi } = around {
+    if let FilterTarget::Landlock { abi } = around {
         refused.extend(attributes()?);
         if abi < TRUNCATION {
             refused.extend(always([libc::SYS_truncate]));
         }
-        // The current time on an open file, as `touch` does with a file that it has just made:
-        // it has that time already, and `touch` must not fail. Nothing is done.
+        // Setting the current time on an open file, as `touch` does with a file that it has just
+        // created: the file has that time already, and `touch` must not fail, so it succeeds
+        // without effect.
         ignored.insert(libc::SYS_utimensat, vec![wide_rule(&[(1, SeccompCmpOp::Eq, 0), (2, SeccompCmpOp::Eq, 0)])?]);
         unsupported.extend(always(FILES));
         #[cfg(target_arch = "x86_64")]
         unsupported.extend(always([libc::SYS_inotify_init]));
-        // Nothing can be bound, but everything can listen at a port of the kernel's choice.
+        // Binding is not possible, but listening on a port that the kernel chooses would be.
         refused.extend(always([libc::SYS_listen]));
     }
     let mut programs = vec![unknown(), compile(refused, libc::EPERM)?, compile(always(UNKNOWN), libc::ENOSYS)?];
@@ -203,11 +204,11 @@ fn programs(around: Around) -> Result<Vec<BpfProgram>, Error> {
 fn compile(rules: Rules, error: i32) -> Result<BpfProgram, Error> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(error.unsigned_abs());
-    // Programs of another processor have other numbers, and are ended.
+    // Programs of another architecture have other numbers, and are killed.
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()?)
 }
 
-/// Everything from the first unknown number on is not there.
+/// Reports all calls from the first unknown number on as missing.
 fn unknown() -> BpfProgram {
     let load = sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: 0 };
     let compare = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
@@ -224,10 +225,10 @@ fn always(calls: impl IntoIterator<Item = c_long>) -> Rules {
     calls.into_iter().map(|call| (call, Vec::new())).collect()
 }
 
-/// Changes of modes, owners, times and flags of files.
+/// Rules on changing modes, owners, times and flags of files.
 fn attributes() -> Result<Rules, Error> {
     let mut rules = always(MODES.into_iter().chain(OLD_MODES));
-    // With a path or with a time; without either nothing is done.
+    // With a path or with a time; without either the call has no effect.
     let given = |at| wide_rule(&[(at, SeccompCmpOp::Ne, 0)]);
     rules.insert(libc::SYS_utimensat, vec![given(1)?, given(2)?]);
     let commands = FILE_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
@@ -235,8 +236,8 @@ fn attributes() -> Result<Rules, Error> {
     Ok(rules)
 }
 
-/// Limits and priorities are one's own affair: zero means oneself.
-fn on_others() -> Result<Rules, Error> {
+/// Rules on limits and priorities: only the process's own, which has the number zero.
+fn rules_on_other_processes() -> Result<Rules, Error> {
     let is_other = |at| rule(&[(at, SeccompCmpOp::Ne, 0)]);
     let mut rules = Rules::new();
     for call in [
@@ -255,8 +256,8 @@ fn on_others() -> Result<Rules, Error> {
     Ok(rules)
 }
 
-/// Sockets that nothing else restricts.
-fn sockets(around: Around) -> Result<Rules, Error> {
+/// Rules on sockets that nothing else restricts.
+fn sockets(around: FilterTarget) -> Result<Rules, Error> {
     let other_than = |at, allowed: &[i32]| {
         let all = allowed.iter().map(|value| (at, SeccompCmpOp::Ne, u64::from(value.unsigned_abs())));
         rule(&all.collect::<Vec<_>>())
@@ -264,7 +265,7 @@ fn sockets(around: Around) -> Result<Rules, Error> {
     let [stream, datagram, _, high] = KINDS;
     let lacks = |at, bit| rule(&[(at, SeccompCmpOp::MaskedEq(bit), 0)]);
     let mut rules = Rules::new();
-    // With these a connection is made that Landlock does not see.
+    // These connect without Landlock noticing.
     rules.insert(libc::SYS_sendto, vec![rule(&[has(3, FAST_OPEN)])?]);
     rules.insert(libc::SYS_sendmsg, vec![rule(&[has(2, FAST_OPEN)])?]);
     rules.insert(libc::SYS_sendmmsg, vec![rule(&[has(3, FAST_OPEN)])?]);
@@ -274,18 +275,17 @@ fn sockets(around: Around) -> Result<Rules, Error> {
     rules.insert(libc::SYS_setsockopt, vec![connects]);
     let mut socket = vec![rule(&[(2, SeccompCmpOp::Eq, u64::from(libc::IPPROTO_MPTCP.unsigned_abs()))])?];
     match around {
-        Around::Namespaces => {
+        FilterTarget::Namespaces => {
             socket.push(other_than(0, &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX])?);
         }
-        Around::Landlock { .. } => {
+        FilterTarget::Landlock { .. } => {
             socket.push(other_than(0, &[libc::AF_INET, libc::AF_INET6])?);
             socket.push(lacks(1, stream)?);
             for bit in &KINDS[1..] {
                 socket.push(rule(&[has(1, *bit)])?);
             }
             socket.push(other_than(2, &[0, libc::IPPROTO_TCP])?);
-            // Two that are connected with each other, and stay so: datagrams could still be
-            // sent elsewhere.
+            // Only stream pairs: a datagram socket could still send elsewhere.
             let pair =
                 [other_than(0, &[libc::AF_UNIX]), lacks(1, stream), rule(&[has(1, datagram)]), rule(&[has(1, high)])];
             rules.insert(libc::SYS_socketpair, pair.into_iter().collect::<Result<_, _>>()?);
@@ -297,18 +297,18 @@ fn sockets(around: Around) -> Result<Rules, Error> {
 
 type Condition = (u8, SeccompCmpOp, u64);
 
-/// This argument has this bit.
+/// Matches if the argument has this bit.
 fn has(at: u8, bit: u64) -> Condition {
     (at, SeccompCmpOp::MaskedEq(bit), bit)
 }
 
-/// All of these at once. The kernel takes the lower half of the arguments in question, and so
-/// do we.
+/// Matches if all conditions do. The kernel reads the lower half of these arguments, and so does
+/// the rule.
 fn rule(conditions: &[Condition]) -> Result<SeccompRule, Error> {
     rule_of(conditions, &SeccompCmpArgLen::Dword)
 }
 
-/// The same for arguments that are addresses.
+/// Matches if all conditions do, on arguments that are addresses.
 fn wide_rule(conditions: &[Condition]) -> Result<SeccompRule, Error> {
     rule_of(conditions, &SeccompCmpArgLen::Qword)
 }
@@ -326,8 +326,8 @@ mod tests {
 
     #[test]
     fn the_filters_are_small_and_compile() {
-        let landlock = |abi| Around::Landlock { abi };
-        for (around, count) in [(landlock(2), 5), (landlock(7), 5), (Around::Namespaces, 3)] {
+        let landlock = |abi| FilterTarget::Landlock { abi };
+        for (around, count) in [(landlock(2), 5), (landlock(7), 5), (FilterTarget::Namespaces, 3)] {
             let programs = programs(around).expect("they compile");
             assert_eq!(programs.len(), count);
             // All of them are run at every system call that is not known to be allowed always.

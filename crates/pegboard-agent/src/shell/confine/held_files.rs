@@ -1,4 +1,4 @@
-//! What processes hold that no folder shows: files without a name, and sockets.
+//! Measures what processes hold outside of folders: deleted files that are still open, and sockets.
 
 use std::{
     collections::BTreeSet,
@@ -9,53 +9,53 @@ use std::{
 
 use pegboard_process::processes::Process;
 
-use super::disk::{BLOCK, Unmeasured};
+use super::disk::{BLOCK, MeasureError};
 
-/// How many descriptors are looked at. Whoever has more hides something.
+/// Maximum number of descriptors that are checked. A process with more hides something.
 const MAX_DESCRIPTORS: usize = 20_000;
 
-/// How much of the list of a process's mappings is read.
+/// Maximum number of bytes of a process's mappings that are read.
 const MAPPINGS_BYTES: u64 = 1 << 20;
 
-/// What the kernel keeps for a socket that nobody reads, at most and by its own usual limit.
+/// Upper bound of the kernel memory of an unread socket, by the usual limit of the kernel.
 const SOCKET_BYTES: u64 = 2 * 212_992;
 
-/// What processes hold without a name.
+/// What processes hold without a file name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldResources {
     /// Bytes in files on the disk of the working folder.
     pub(super) disk: u64,
     /// Bytes in other files, which are in memory, and in sockets.
     pub(super) memory: u64,
-    /// Processes that do not let us see what they hold, or are just ending.
+    /// Processes that hide their descriptors, or are just ending.
     pub(super) hidden: Vec<i32>,
-    /// Whether any process did.
+    /// Whether at least one process could be checked.
     pub(super) has_seen: bool,
 }
 
-/// What the processes hold; `disks` are the devices of the folders that they write to.
-pub(super) fn held(processes: &[Process], disks: &[u64]) -> Result<Held, Unmeasured> {
-    // This program is in use inside too, and may have been replaced meanwhile.
+/// Measures what the processes hold; `disks` are the devices of the folders that they write to.
+pub(super) fn measure_held(processes: &[Process], disks: &[u64]) -> Result<HeldResources, MeasureError> {
+    // This program is also running inside, and its file may have been replaced meanwhile.
     let own = fs::metadata("/proc/self/exe").map(|data| (data.dev(), data.ino()));
-    let mut look = Look { held: Held::default(), seen: own.into_iter().collect(), disks, descriptors: 0 };
+    let mut scan = HeldScan { held: HeldResources::default(), seen: own.into_iter().collect(), disks, descriptors: 0 };
     for process in processes.iter().filter(|process| process.is_running) {
         let folder = format!("/proc/{}", process.pid);
-        match look.descriptors(&folder) {
-            Ok(()) => look.held.has_seen = true,
-            Err(Failure::TooMany) => return Err(Unmeasured::TooMany),
+        match scan.add_descriptors(&folder) {
+            Ok(()) => scan.held.has_seen = true,
+            Err(Failure::TooMany) => return Err(MeasureError::TooMany),
             Err(Failure::Read(error)) => match error.kind() {
                 io::ErrorKind::NotFound => {}
                 _ if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
-                _ => look.held.hidden.push(process.pid),
+                _ => scan.held.hidden.push(process.pid),
             },
         }
-        look.mappings(&folder);
+        scan.add_mappings(&folder);
     }
-    Ok(look.held)
+    Ok(scan.held)
 }
 
-struct Look<'a> {
-    held: Held,
+struct HeldScan<'a> {
+    held: HeldResources,
     seen: BTreeSet<(u64, u64)>,
     disks: &'a [u64],
     descriptors: usize,
@@ -66,37 +66,37 @@ enum Failure {
     Read(io::Error),
 }
 
-impl Look<'_> {
-    fn descriptors(&mut self, process: &str) -> Result<(), Failure> {
+impl HeldScan<'_> {
+    fn add_descriptors(&mut self, process: &str) -> Result<(), Failure> {
         for descriptor in fs::read_dir(format!("{process}/fd")).map_err(Failure::Read)? {
             let descriptor = descriptor.map_err(Failure::Read)?;
             self.descriptors += 1;
             if self.descriptors > MAX_DESCRIPTORS {
                 return Err(Failure::TooMany);
             }
-            // What is closed meanwhile is held no more.
-            let _ = fs::metadata(descriptor.path()).map(|data| self.file(&data));
+            // A file that was closed meanwhile is not held any more.
+            let _ = fs::metadata(descriptor.path()).map(|data| self.add_file(&data));
         }
         Ok(())
     }
 
-    /// Files that are mapped and no longer open.
-    fn mappings(&mut self, process: &str) {
+    /// Adds files that are mapped and no longer open.
+    fn add_mappings(&mut self, process: &str) {
         let mut list = Vec::new();
         let Ok(file) = File::open(format!("{process}/maps")) else { return };
         let _ = file.take(MAPPINGS_BYTES).read_to_end(&mut list);
-        for mapping in String::from_utf8_lossy(&list).lines().filter_map(Mapping::nameless) {
+        for mapping in String::from_utf8_lossy(&list).lines().filter_map(Mapping::parse_deleted) {
             let path = format!("{process}/map_files/{}", mapping.range);
             match fs::metadata(path) {
-                Ok(data) => self.file(&data),
-                // Only who may do everything can ask how large it is: at least that much.
+                Ok(data) => self.add_file(&data),
+                // Only root can read the size: it is at least that of the mapping.
                 Err(_) if self.seen.insert(mapping.file) => self.add(mapping.file.0, mapping.bytes),
                 Err(_) => {}
             }
         }
     }
 
-    fn file(&mut self, data: &Metadata) {
+    fn add_file(&mut self, data: &Metadata) {
         let is_nameless = data.is_file() && data.nlink() == 0;
         if !(is_nameless || data.file_type().is_socket()) || !self.seen.insert((data.dev(), data.ino())) {
             return;
@@ -108,8 +108,8 @@ impl Look<'_> {
         }
     }
 
-    /// What is not on the disk of the working folder is in memory: a command can write nowhere
-    /// else.
+    /// Adds bytes to the disk or the memory. A file that is not on the disk of the working folder
+    /// is in memory: a command can write nowhere else.
     fn add(&mut self, device: u64, bytes: u64) {
         let sum = if self.disks.contains(&device) { &mut self.held.disk } else { &mut self.held.memory };
         *sum = sum.saturating_add(bytes);
@@ -120,13 +120,13 @@ impl Look<'_> {
 struct Mapping<'a> {
     range: &'a str,
     bytes: u64,
-    /// Its device and its number.
+    /// The device and the inode number.
     file: (u64, u64),
 }
 
 impl<'a> Mapping<'a> {
-    /// What a line of `/proc/PID/maps` says about a file without a name.
-    fn nameless(line: &'a str) -> Option<Self> {
+    /// Parses a line of `/proc/PID/maps` if it is about a deleted file.
+    fn parse_deleted(line: &'a str) -> Option<Self> {
         let fields = line.strip_suffix(" (deleted)")?;
         let mut fields = fields.split_whitespace();
         let range = fields.next()?;
@@ -140,7 +140,8 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// The number of a device, as [`MetadataExt::dev`] has it. Its type is not the same everywhere.
+/// Returns the number of a device in the format of [`MetadataExt::dev`]. Its type differs between
+/// systems.
 fn device_number(major: u32, minor: u32) -> Option<u64> {
     u64::try_from(i128::from(rustix::fs::makedev(major, minor))).ok()
 }
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn mappings_without_a_name() {
         let check = |line, expected: Option<(u64, (u64, u64))>| {
-            assert_eq!(Mapping::nameless(line).map(|mapping| (mapping.bytes, mapping.file)), expected, "{line}");
+            assert_eq!(Mapping::parse_deleted(line).map(|mapping| (mapping.bytes, mapping.file)), expected, "{line}");
         };
         let device = device_number(0, 1).expect("a number");
         check("7f00-8f00 rw-s 00000000 00:01 77    /dev/zero (deleted)", Some((0x1000, (device, 77))));

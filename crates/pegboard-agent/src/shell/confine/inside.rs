@@ -1,4 +1,4 @@
-//! The part of the program that runs in the sandbox: it makes the limits its own, connects the
+//! The part of the program that runs in the sandbox: it applies the limits to itself, connects the
 //! tool API and becomes the command.
 
 use std::{
@@ -19,17 +19,17 @@ use super::{
     spec::{Filter, Inside, Rules},
 };
 
-/// The first word on standard output when everything is set up; the version of Landlock
-/// follows, and whether system calls are filtered.
+/// The first word on standard output when the sandbox is set up; the version of Landlock follows,
+/// and whether system calls are filtered.
 pub(super) const READY: &str = "pegboard-ready ";
 
-/// How many files one process may have open.
+/// Maximum number of open files of one process.
 const OPEN_FILES: u64 = 1024;
 
-/// By how much commands yield to whoever watches them, and to everybody else.
+/// The niceness of commands, so that they yield to the watcher and to other programs.
 const YIELDING: i32 = 10;
 
-/// A thread that copies needs little.
+/// Stack size of a thread that copies.
 const STACK: usize = 128 * 1024;
 
 pub(super) fn run() -> ExitCode {
@@ -47,7 +47,7 @@ pub(super) fn run() -> ExitCode {
     }
 }
 
-/// Runs the command; returns only when it ran as a child, or not at all.
+/// Runs the command; returns only if it ran as a child, or not at all.
 fn begin(order: &Inside) -> Result<ExitCode, String> {
     limit(order)?;
     let listener = match &order.relay {
@@ -76,14 +76,14 @@ fn begin(order: &Inside) -> Result<ExitCode, String> {
     Ok(ExitCode::from(processes::wait_for(&mut child)))
 }
 
-/// What a process can keep itself and its children from.
+/// Applies resource limits to this process and its children.
 fn limit(order: &Inside) -> Result<(), String> {
-    // A session of its own: nothing here can join a group of whoever started us.
+    // A new session: nothing here can join a process group of the parent.
     let _ = setsid();
     #[cfg(target_os = "linux")]
     {
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-        // When the whole machine runs out of memory, this goes first.
+        // The first process to be killed when the machine runs out of memory.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     }
     let _ = setpriority_process(None, YIELDING);
@@ -92,7 +92,7 @@ fn limit(order: &Inside) -> Result<(), String> {
         (Resource::Data, order.memory_bytes),
         (Resource::Fsize, order.max_file_bytes),
         (Resource::Core, 0),
-        // Root is not bound by this one.
+        // This limit does not apply to root.
         (Resource::Nproc, order.max_tasks),
         (Resource::Nofile, OPEN_FILES),
     ];
@@ -118,7 +118,7 @@ fn restrict(_rules: &Rules) -> Result<u32, String> {
     Err("only available on Linux".to_owned())
 }
 
-/// Filters system calls, last of all; whether that worked.
+/// Filters system calls, as the last step; returns whether that worked.
 fn filter(order: &Inside, landlock: u32) -> Result<bool, String> {
     if order.filter == Filter::Never {
         return Ok(false);
@@ -131,9 +131,13 @@ fn filter(order: &Inside, landlock: u32) -> Result<bool, String> {
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn apply_filter(landlock: u32) -> Result<(), String> {
-    use super::filter::Around;
+    use super::filter::FilterTarget;
 
-    super::filter::apply(if landlock == 0 { Around::Namespaces } else { Around::Landlock { abi: landlock } })
+    super::filter::apply(if landlock == 0 {
+        FilterTarget::Namespaces
+    } else {
+        FilterTarget::Landlock { abi: landlock }
+    })
 }
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -141,9 +145,9 @@ fn apply_filter(_landlock: u32) -> Result<(), String> {
     Err("no system call filter for this processor architecture".to_owned())
 }
 
-/// Connects whoever comes to `listener` with the socket outside.
+/// Connects clients of `listener` with the socket outside.
 fn relay(listener: &TcpListener, socket: &Path) {
-    // As many permits as connections; each goes back when its connection ends.
+    // One permit for each connection; it is returned when the connection ends.
     let (give, take) = mpsc::sync_channel(CONNECTIONS);
     for _ in 0..CONNECTIONS {
         let _ = give.send(());
@@ -151,7 +155,7 @@ fn relay(listener: &TcpListener, socket: &Path) {
     for inside in listener.incoming() {
         let (Ok(inside), Ok(())) = (inside, take.recv()) else { continue };
         let (socket, permit) = (socket.to_owned(), Permit(give.clone()));
-        // Without a thread the connection ends, and the command sees that.
+        // Without a thread the connection is closed, which the command sees.
         let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
             let _permit = permit;
             let _ = connect(&inside, &socket);

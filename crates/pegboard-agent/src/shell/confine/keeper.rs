@@ -1,8 +1,8 @@
-//! The outermost part of the program: it starts the watcher and ends what is left should that
-//! come to an end that is not its own.
+//! The keeper, the outermost part of the program: it starts the watcher and ends what is left if
+//! the watcher is killed.
 //!
-//! A watcher that is killed, by a command without a sandbox or for want of memory, takes its
-//! limits with it. Then everything below it becomes ours.
+//! A watcher that is killed, by a command without a sandbox or for lack of memory, cannot enforce
+//! its limits any more. All processes below it then become children of the keeper.
 
 use std::{
     env, io,
@@ -19,19 +19,19 @@ use rustix::{
     process::setsid,
 };
 
-/// The variable that makes this program the watcher.
+/// The environment variable that makes this program the watcher.
 const ROLE: &str = "PEGBOARD_CONFINE_ROLE";
 
-/// How long the watcher may take to end everything when whoever ordered the command is gone.
+/// How long the watcher may take to end all processes after its parent has exited.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether this is the watcher.
-pub(super) fn is_kept() -> bool {
+/// Returns whether this process is the watcher.
+pub(super) fn is_watcher() -> bool {
     env::var_os(ROLE).is_some()
 }
 
 pub(super) fn run() -> ExitCode {
-    // A key press that stops whoever started us must not stop us before the command.
+    // A keyboard signal that stops the parent must not stop the keeper before the command.
     let _ = setsid();
     processes::adopt_orphans();
     let own = env::current_exe();
@@ -45,21 +45,20 @@ pub(super) fn run() -> ExitCode {
         let _ = told.send(Some(processes::wait_for(&mut watcher)));
     });
     thread::spawn(move || {
-        wait_until_alone();
+        wait_until_orphaned();
         let _ = tell.send(None);
     });
     let code = match news.recv() {
         Ok(None) => news.recv_timeout(PATIENCE).ok().flatten(),
         code => code.ok().flatten(),
     };
-    // It has looked thoroughly itself, when it came so far.
+    // A watcher that exits normally has already checked thoroughly.
     let is_done = code == Some(0) && table.descendants().is_ok_and(|left| left.is_empty());
     if is_done || table.end_all(Duration::ZERO).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns when the other end of standard input is closed. What comes from there is for the
-/// watcher.
-fn wait_until_alone() {
+/// Waits until the other end of standard input is closed. The input is for the watcher.
+fn wait_until_orphaned() {
     let stdin = io::stdin();
     let mut fds = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::empty())];
     loop {

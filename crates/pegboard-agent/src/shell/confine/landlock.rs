@@ -1,4 +1,4 @@
-//! Restrictions that a process puts on itself, for good.
+//! Landlock: permanent restrictions that a process applies to itself.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -7,13 +7,13 @@ use landlock::{
 
 use super::spec::Rules;
 
-/// The newest version whose rights we know; an older kernel restricts what it can.
+/// The newest known version; an older kernel restricts what it can.
 const NEWEST: ABI = ABI::V9;
 
-/// Devices without state, and the one that discards.
+/// Devices without state.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Restricts this thread and what it becomes; the version that did, zero when none did.
+/// Restricts this thread and its children; returns the version of Landlock, zero if there is none.
 pub(super) fn restrict(rules: &Rules) -> Result<u32, RulesetError> {
     let read = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
     let device: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});

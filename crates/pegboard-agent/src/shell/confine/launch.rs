@@ -1,4 +1,4 @@
-//! Starting the confining program and hearing what it says.
+//! Starts the confining program and reads its report.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -15,32 +15,31 @@ use tokio::{
 };
 
 use super::{
-    private_folder::{self, Private},
+    private_folder::{self, PrivateFolder},
     relay,
-    spec::{ApiSpec, Filter, Kind, Limits, Report, Spec},
+    spec::{ApiSpec, CommandLimits, CommandSpec, Filter, Kind, Report},
 };
-use crate::shell::{Ran, Sandbox, Shell, ShellError, prepare_folder};
+use crate::shell::{CommandOutput, Sandbox, Shell, ShellError, prepare_folder};
 
-/// How long a sandbox may take to be tried.
+/// Timeout of a trial run of a sandbox.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// How long the confining program may take beyond the command's time: it has to end
-/// everything, and a machine that is short of memory is slow.
+/// How long the confining program may take beyond the command's timeout: it has to end all
+/// processes, which is slow on a machine without free memory.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a report holds besides the output.
+/// Maximum size of a report, without the output.
 const REPORT_BYTES: u64 = 64 * 1024;
 
-/// Removes what agents that came to a sudden end have left.
-pub(in crate::shell) fn remove_forgotten() {
+/// Removes private folders of agents that were killed.
+pub(in crate::shell) fn remove_abandoned() {
     private_folder::sweep();
 }
 
-/// Runs a command that does nothing in the sandbox; the sandbox, with what is learned
-/// about it.
+/// Runs an empty command in the sandbox; returns the sandbox with what was found out about it.
 pub(in crate::shell) fn try_sandbox(shell: &Shell, sandbox: Sandbox) -> Result<Sandbox, ShellError> {
     let mut spec = shell.spec(":", TRIAL, &sandbox);
-    // Nobody answers at the socket yet.
+    // The socket is not served yet.
     spec.api = None;
     spec.filter = match sandbox {
         Sandbox::Bubblewrap { .. } | Sandbox::Namespaces { .. } => Filter::Try,
@@ -48,7 +47,7 @@ pub(in crate::shell) fn try_sandbox(shell: &Shell, sandbox: Sandbox) -> Result<S
         Sandbox::Landlock { .. } => Filter::Must,
         Sandbox::None { .. } => Filter::Never,
     };
-    let private = Private::new()?;
+    let private = PrivateFolder::new()?;
     private.path.clone_into(&mut spec.private);
     let said = shell.try_out(&spec);
     private.remove();
@@ -59,20 +58,24 @@ pub(in crate::shell) fn try_sandbox(shell: &Shell, sandbox: Sandbox) -> Result<S
     }
 }
 
-/// Runs a command, for at most `timeout`.
-pub(in crate::shell) async fn launch(shell: &Shell, command: &str, timeout: Duration) -> Result<Ran, ShellError> {
+/// Runs a command for at most `timeout`.
+pub(in crate::shell) async fn launch(
+    shell: &Shell,
+    command: &str,
+    timeout: Duration,
+) -> Result<CommandOutput, ShellError> {
     let mut spec = shell.spec(command, timeout, &shell.sandbox);
     let folder = spec.folder.clone();
     // A command can have removed its own folder.
     let prepared = spawn_blocking(move || {
         prepare_folder(&folder)?;
-        Private::new()
+        PrivateFolder::new()
     });
     let private = prepared.await.map_err(|_| shell.lost())??;
     private.path.clone_into(&mut spec.private);
     let mut running = Running { child: None, private: Some(private) };
     let listener = match (&spec.api, &running.private) {
-        (Some(_), Some(private)) if spec.sandbox.is_apart() => Some(private.listen()?),
+        (Some(_), Some(private)) if spec.sandbox.has_own_namespaces() => Some(private.listen()?),
         _ => None,
     };
     let order = order(&spec)?;
@@ -85,7 +88,8 @@ pub(in crate::shell) async fn launch(shell: &Shell, command: &str, timeout: Dura
     let hear = async {
         stdin.write_all(&order).await?;
         let heard = tokio::io::BufReader::new(stdout.take(report_bytes(&spec))).read_until(b'\n', &mut line).await;
-        // It ends when its input does, and must have ended when we say that the command has.
+        // It ends when its input closes, and must have ended before the command is reported as
+        // ended.
         drop(stdin);
         child.wait().await?;
         heard
@@ -104,7 +108,7 @@ pub(in crate::shell) async fn launch(shell: &Shell, command: &str, timeout: Dura
     running.tidy().await;
     match serde_json::from_slice(&line) {
         Ok(Report::Ran { exit_code, stdout, stderr, ended_by, .. }) => {
-            Ok(Ran { exit_code: exit_code.into(), stdout, stderr, ended_by })
+            Ok(CommandOutput { exit_code: exit_code.into(), stdout, stderr, ended_by })
         }
         Ok(Report::Failed { reason }) => Err(ShellError::Sandbox { reason }),
         Err(_) => Err(shell.lost()),
@@ -112,20 +116,20 @@ pub(in crate::shell) async fn launch(shell: &Shell, command: &str, timeout: Dura
 }
 
 impl Shell {
-    /// Everything that the confining program has to know.
-    fn spec(&self, command: &str, timeout: Duration, sandbox: &Sandbox) -> Spec {
+    /// Returns the order for the confining program.
+    fn spec(&self, command: &str, timeout: Duration, sandbox: &Sandbox) -> CommandSpec {
         let settings = &self.settings;
-        Spec {
+        CommandSpec {
             sandbox: kind(sandbox),
             filter: filter(sandbox),
             command: command.to_owned(),
             folder: settings.folder.clone(),
-            // Made anew for each command.
+            // Created anew for each command.
             private: PathBuf::new(),
             readable: settings.readable.clone(),
             environment: settings.environment.clone(),
             api: self.api.as_ref().map(|api| ApiSpec { address: api.address, token: api.token.clone() }),
-            limits: Limits {
+            limits: CommandLimits {
                 timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
                 memory_bytes: settings.memory_bytes,
                 max_processes: settings.max_processes,
@@ -138,13 +142,13 @@ impl Shell {
         }
     }
 
-    /// What the confining program says, when all is over.
-    fn try_out(&self, spec: &Spec) -> Result<Report, ShellError> {
+    /// Runs the confining program to its end and returns its report.
+    fn try_out(&self, spec: &CommandSpec) -> Result<Report, ShellError> {
         let order = order(spec)?;
         let start = |source| ShellError::Start { program: self.program_name(), source };
         let mut child = self.confine().spawn().map_err(start)?;
         let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        // A program that reads nothing says nothing either.
+        // A program that does not read its input does not report either.
         let _ = stdin.as_mut().map(|stdin| stdin.write_all(&order));
         let mut line = Vec::new();
         let heard = stdout.map(|stdout| BufReader::new(stdout.take(report_bytes(spec))).read_until(b'\n', &mut line));
@@ -155,8 +159,8 @@ impl Shell {
         serde_json::from_slice(&line).map_err(|_| self.lost())
     }
 
-    /// The confining program. It gets nothing of our environment, and makes a session of its
-    /// own: a key press that stops us must not stop it before the command.
+    /// Returns the command line of the confining program. It inherits no environment, and gets a
+    /// new session: a keyboard signal that stops this program must not stop it before the command.
     fn confine(&self) -> Command {
         let line = self.program.command("confine");
         let mut words = line.into_iter();
@@ -176,7 +180,7 @@ impl Shell {
     }
 }
 
-/// The sandbox, as the confining program is told.
+/// Returns the kind of sandbox for the order.
 fn kind(sandbox: &Sandbox) -> Kind {
     match sandbox {
         Sandbox::Bubblewrap { program, .. } => Kind::Bubblewrap { program: program.clone() },
@@ -186,7 +190,7 @@ fn kind(sandbox: &Sandbox) -> Kind {
     }
 }
 
-/// Whether system calls are filtered: where that has worked once, it must always work.
+/// Returns whether system calls are filtered: required if it worked in the trial run.
 fn filter(sandbox: &Sandbox) -> Filter {
     match sandbox {
         Sandbox::Bubblewrap { is_filtered, .. } | Sandbox::Namespaces { is_filtered } if !*is_filtered => Filter::Never,
@@ -195,7 +199,7 @@ fn filter(sandbox: &Sandbox) -> Filter {
     }
 }
 
-/// The same sandbox, with what was found when it was tried.
+/// Returns the sandbox with the findings of its trial run.
 fn with_findings(sandbox: Sandbox, landlock: u32, is_filtered: bool) -> Sandbox {
     match sandbox {
         Sandbox::Bubblewrap { program, .. } => Sandbox::Bubblewrap { program, is_filtered },
@@ -205,31 +209,31 @@ fn with_findings(sandbox: Sandbox, landlock: u32, is_filtered: bool) -> Sandbox 
     }
 }
 
-/// The line that the confining program reads.
-fn order(spec: &Spec) -> Result<Vec<u8>, ShellError> {
+/// Serializes the order to one line.
+fn order(spec: &CommandSpec) -> Result<Vec<u8>, ShellError> {
     let mut order = serde_json::to_vec(spec).map_err(|source| ShellError::Path { source })?;
     order.push(b'\n');
     Ok(order)
 }
 
-/// As much as a report can be: bytes that are no text take three times their room, and
-/// quotation marks twice.
-fn report_bytes(spec: &Spec) -> u64 {
+/// Returns the maximum size of a report: invalid UTF-8 takes three times its size, and quotation
+/// marks twice.
+fn report_bytes(spec: &CommandSpec) -> u64 {
     let output = u64::try_from(spec.limits.output_bytes).unwrap_or(u64::MAX);
     output.saturating_mul(2 * 3).saturating_add(REPORT_BYTES)
 }
 
-/// A command that runs. The confining program removes the private folder, and we do when that
-/// has come to a sudden end.
+/// A running command. The confining program removes the private folder; this removes it if the
+/// confining program is killed.
 struct Running {
-    /// Not killed when dropped: it has to end the command first, and does when its standard
-    /// input closes.
+    /// Not killed when dropped: it has to end the command first, and does when its standard input
+    /// closes.
     child: Option<Child>,
-    private: Option<Private>,
+    private: Option<PrivateFolder>,
 }
 
 impl Running {
-    /// Removes what is left when the confining program has ended.
+    /// Removes the private folder when the confining program has ended.
     async fn tidy(mut self) {
         self.child = None;
         if let Some(private) = self.private.take() {
@@ -249,7 +253,7 @@ impl Drop for Running {
                     let _ = spawn_blocking(|| private.remove()).await;
                 });
             }
-            // Nobody is there to wait for it; what it leaves is swept later.
+            // No task can wait for it; its private folder is removed later.
             (Some(_), Err(_)) => {}
         }
     }

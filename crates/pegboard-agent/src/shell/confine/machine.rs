@@ -1,17 +1,17 @@
-//! What the whole machine has left: the last resort, for what cannot be put down to a process
-//! or to a folder.
+//! Free memory and disk space of the whole machine: the last resort for what cannot be attributed
+//! to a process or a folder.
 
 use std::{fs, path::Path};
 
-use super::spec::Limits;
+use super::spec::CommandLimits;
 
-/// By how much others may change the picture.
+/// Tolerance for other programs.
 const MEMORY_SLACK: u64 = 256 << 20;
 
-/// As [`MEMORY_SLACK`], on the disk.
+/// Tolerance for other programs on the disk.
 const DISK_SLACK: u64 = 1 << 30;
 
-/// One part of so many of all memory has to be left.
+/// One part in so many of all memory must stay free.
 const FLOOR: u64 = 20;
 
 /// The memory of the machine.
@@ -19,13 +19,13 @@ const FLOOR: u64 = 20;
 pub(super) struct Memory {
     total: u64,
     available: u64,
-    /// Files in memory, and what the kernel keeps for processes. Not simply what is neither free
-    /// nor a process's: some of what was given back is on its way to be free for long.
+    /// Files in memory and kernel memory of processes. Not computed from the free memory: freed
+    /// memory takes long to appear there.
     kept: u64,
 }
 
 impl Memory {
-    /// The memory now; nothing where that cannot be told.
+    /// Reads the current memory; `None` if it cannot be read.
     pub(super) fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/meminfo").ok()?)
     }
@@ -39,8 +39,8 @@ impl Memory {
         Some(Self { total: value("MemTotal")?, available: value("MemAvailable")?, kept })
     }
 
-    /// Whether so much is gone since `before` that the command must be to blame.
-    pub(super) fn is_low(&self, before: &Self, limits: &Limits) -> bool {
+    /// Returns whether so much memory was used since `before` that the command must be the cause.
+    pub(super) fn is_low(&self, before: &Self, limits: &CommandLimits) -> bool {
         let most = limits.memory_bytes.saturating_mul(2).saturating_add(MEMORY_SLACK);
         let used = before.available.saturating_sub(self.available);
         let is_short = self.available < self.total / FLOOR && used > limits.memory_bytes / 2;
@@ -50,27 +50,27 @@ impl Memory {
 
 /// The free space of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Free {
+pub(super) struct FreeSpace {
     bytes: u64,
     files: u64,
 }
 
-impl Free {
-    /// What is free now on the disk that holds this folder.
+impl FreeSpace {
+    /// Reads the free space of the disk that holds this folder.
     pub(super) fn of(folder: &Path) -> Option<Self> {
         let free = rustix::fs::statvfs(folder).ok()?;
         Some(Self { bytes: free.f_bavail.saturating_mul(free.f_frsize), files: free.f_ffree })
     }
 
-    /// Whether more has gone since `before` than a command may write, twice over.
-    pub(super) fn is_low(&self, before: &Self, limits: &Limits) -> bool {
+    /// Returns whether more than twice the limit of a command was used since `before`.
+    pub(super) fn is_low(&self, before: &Self, limits: &CommandLimits) -> bool {
         let most = limits.disk_bytes.saturating_mul(2).saturating_add(DISK_SLACK);
         before.bytes.saturating_sub(self.bytes) > most
     }
 
-    /// Whether anything to speak of has gone since `before`.
+    /// Returns whether a relevant amount was used since `before`.
     pub(super) fn has_shrunk(&self, before: &Self) -> bool {
-        /// What others may write meanwhile.
+        /// Tolerance for other programs.
         const BYTES: u64 = 256 << 20;
         const FILES: u64 = 2000;
         before.bytes.saturating_sub(self.bytes) > BYTES || before.files.saturating_sub(self.files) > FILES
@@ -94,8 +94,8 @@ mod tests {
         Memory::parse(&text).expect("it is all there")
     }
 
-    fn limits() -> Limits {
-        Limits {
+    fn limits() -> CommandLimits {
+        CommandLimits {
             timeout_ms: 0,
             memory_bytes: 100 * MIB,
             max_processes: 0,
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn little_is_left_of_the_disk() {
-        let before = Free { bytes: 5000 * MIB, files: 100_000 };
-        let now = |bytes, files| Free { bytes: bytes * MIB, files };
+        let before = FreeSpace { bytes: 5000 * MIB, files: 100_000 };
+        let now = |bytes, files| FreeSpace { bytes: bytes * MIB, files };
         assert!(!now(4000, 0).is_low(&before, &limits()) && now(3700, 0).is_low(&before, &limits()));
         assert!(!now(4750, 99_000).has_shrunk(&before) && now(4700, 99_000).has_shrunk(&before));
         assert!(now(4999, 97_000).has_shrunk(&before));

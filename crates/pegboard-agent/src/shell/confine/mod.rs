@@ -1,13 +1,13 @@
-//! Running one command confined: starting the hidden command `pegboard confine` (`launch.rs`) and
-//! that command itself, which runs a command within limits and reports how that ended. Its order
-//! comes on standard input, its report on standard output.
+//! Runs one command confined: starts the hidden command `pegboard confine` (`launch.rs`), and
+//! implements it. It reads its order from standard input, runs the command within limits, and
+//! writes a report to standard output.
 //!
-//! It is several programs in one: the keeper, which does nothing but end what is left; the
-//! watcher below it; where bubblewrap is missing, the two that make the namespaces; and the
-//! part inside the sandbox, which becomes the command.
+//! It is several programs in one: the keeper, which only ends what is left; the watcher below it;
+//! without bubblewrap, the two that create the namespaces; and the part inside the sandbox, which
+//! becomes the command.
 //!
-//! All of it needs Unix, and the sandboxes need Linux. The gates are in this folder and nowhere else;
-//! other systems get the functions of `other.rs`, which refuse.
+//! All of it needs Unix, and the sandboxes need Linux. The conditional compilation is only in this
+//! folder; other systems get the functions of `other.rs`, which return errors.
 
 #[cfg(unix)]
 mod bubblewrap;
@@ -56,17 +56,17 @@ mod start;
 mod system;
 
 #[cfg(unix)]
-pub(super) use self::launch::{launch, remove_forgotten, try_sandbox};
+pub(super) use self::launch::{launch, remove_abandoned, try_sandbox};
 #[cfg(not(unix))]
 pub use self::other::run;
 #[cfg(not(unix))]
-pub(super) use self::other::{launch, remove_forgotten, try_sandbox};
+pub(super) use self::other::{launch, remove_abandoned, try_sandbox};
 #[cfg(unix)]
 pub use self::parts::run;
 
-/// Which part of the program this process is.
+/// The part of the confining program that this process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ConfinePart {
     /// The keeper or the watcher.
     Outside,
     /// Creates the namespaces of a sandbox with this layout.

@@ -1,18 +1,18 @@
-//! What is kept of a stream that may be endless.
+//! Keeps the start and the end of a stream of any length.
 
 use std::collections::VecDeque;
 
 /// The beginning and the end of a stream.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct HeadAndTail {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// How much each of both may hold.
+    /// Maximum size of each of both.
     half: usize,
     dropped: u64,
 }
 
-impl Kept {
+impl HeadAndTail {
     pub(super) fn new(limit: usize) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, dropped: 0 }
     }
@@ -27,15 +27,14 @@ impl Kept {
         self.dropped += (skipped + over) as u64;
     }
 
-    /// The text: what is no UTF-8 is replaced, and no control character is left that could
-    /// speak to a terminal.
+    /// Returns the text: invalid UTF-8 is replaced, and control characters are removed.
     pub(super) fn into_text(self) -> String {
         let Self { mut head, mut tail, mut dropped, .. } = self;
         if dropped == 0 {
             head.extend(tail);
             return plain(&head);
         }
-        // A character that was cut in two is left out whole.
+        // A character that was cut in two is left out.
         let whole = head.len() - cut_at_end(&head);
         dropped += (head.len() - whole) as u64;
         head.truncate(whole);
@@ -55,7 +54,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// How many bytes at the end begin a character that is not all there.
+/// Returns how many bytes at the end begin an incomplete character.
 fn cut_at_end(bytes: &[u8]) -> usize {
     let behind = bytes.iter().rev().take(3).take_while(|byte| is_continuation(**byte)).count();
     let first = bytes.iter().rev().nth(behind).copied().unwrap_or_default();
@@ -78,7 +77,7 @@ mod tests {
     fn check(limit: usize, bytes: &[u8], expected: &str) {
         // However it arrives.
         for size in [1, 3, bytes.len().max(1)] {
-            let mut kept = Kept::new(limit);
+            let mut kept = HeadAndTail::new(limit);
             bytes.chunks(size).for_each(|chunk| kept.push(chunk));
             assert_eq!(kept.into_text(), expected);
         }
@@ -108,7 +107,7 @@ mod tests {
     proptest! {
         #[test]
         fn bounded_and_plain(limit in 0_usize..64, chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
-            let mut kept = Kept::new(limit);
+            let mut kept = HeadAndTail::new(limit);
             chunks.iter().for_each(|chunk| kept.push(chunk));
             let text = kept.into_text();
             prop_assert!(text.len() <= 3 * limit + 64);
@@ -117,7 +116,7 @@ mod tests {
 
         #[test]
         fn short_text_is_left_alone(text in "[a-z\u{e0}-\u{ff}\n\t]{0,30}") {
-            let mut kept = Kept::new(2 * text.len() + 2);
+            let mut kept = HeadAndTail::new(2 * text.len() + 2);
             kept.push(text.as_bytes());
             prop_assert_eq!(kept.into_text(), text);
         }

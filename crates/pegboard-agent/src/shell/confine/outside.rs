@@ -1,5 +1,5 @@
-//! The part of the program outside the sandbox: it starts the command, watches over it and
-//! leaves nothing of it behind.
+//! The watcher, the part of the program outside the sandbox: it starts the command, watches it and
+//! removes what it leaves.
 
 use std::{
     fs,
@@ -18,44 +18,44 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process, setsid};
 
 use super::{
     cleanup,
-    file_watch::Files,
+    file_watch::FileWatch,
     inside::READY,
-    output::Kept,
+    output::HeadAndTail,
     process_watch,
-    spec::{Report, Spec},
-    start::Start,
+    spec::{CommandSpec, Report},
+    start::InsideCommand,
 };
-use crate::shell::command_output::Ending;
+use crate::shell::command_output::ExceededLimit;
 
-/// As long as an order may be.
+/// Maximum size of an order.
 const ORDER_BYTES: u64 = 16 * 1024 * 1024;
 
-/// As long as the line may be that says that the sandbox is set up.
+/// Maximum length of the line that reports that the sandbox is set up.
 const READY_BYTES: u64 = 64;
 
-/// How long to wait for output when everything that could write it has ended.
+/// How long to wait for output after all processes have ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
-/// The exit code of a command that we ended, as by the signal that does it.
+/// The exit code of a command that was killed.
 const KILLED: u8 = 128 + 9;
 
-/// The priority of watching.
+/// The priority while watching.
 const WATCHING: i32 = -5;
 
-/// The priority of ending everything: the highest that there is.
+/// The priority while ending processes: the highest.
 const ENDING: i32 = -20;
 
-enum News {
+enum WatchEvent {
     Ended(u8),
-    Limit(Ending),
-    /// Whoever ordered the command is gone.
-    Alone,
+    Limit(ExceededLimit),
+    /// The parent process has exited.
+    Orphaned,
 }
 
 pub(super) fn run() -> ExitCode {
     let mut order = Vec::new();
     let read = io::stdin().lock().take(ORDER_BYTES).read_until(b'\n', &mut order);
-    let spec: Spec = match read.map(|_| serde_json::from_slice(&order)) {
+    let spec: CommandSpec = match read.map(|_| serde_json::from_slice(&order)) {
         Ok(Ok(spec)) => spec,
         Ok(Err(error)) => return report(&failed(format!("cannot read the command specification: {error}"))),
         Err(error) => return report(&failed(format!("cannot read the command specification: {error}"))),
@@ -74,19 +74,19 @@ fn failed(reason: String) -> Report {
 fn report(report: &Report) -> ExitCode {
     let mut line = serde_json::to_vec(report).unwrap_or_default();
     line.push(b'\n');
-    // Nobody may be there to hear it.
+    // The parent process may have exited.
     let _ = io::stdout().write_all(&line).and_then(|()| io::stdout().flush());
     ExitCode::SUCCESS
 }
 
-/// Runs the command and leaves nothing of it behind.
-fn run_to_end(spec: &Spec, mut table: Table) -> Result<Report, String> {
+/// Runs the command and removes what it leaves.
+fn run_to_end(spec: &CommandSpec, mut table: Table) -> Result<Report, String> {
     let mut said = confine(spec, &mut table);
-    // Something may have been started before something else went wrong.
+    // Processes may have been started before the failure.
     if said.is_err() {
         said = end_all(&mut table).and(said);
     }
-    // Whoever ordered it looks after what cannot be removed.
+    // The parent process handles what cannot be removed.
     let _ = cleanup::remove(&spec.private);
     said
 }
@@ -95,35 +95,35 @@ fn end_all(table: &mut Table) -> Result<(), String> {
     table.end_all(Duration::ZERO).map_err(|error| format!("cannot verify that all processes have ended: {error}"))
 }
 
-/// Runs the command to its end, or to the end of a limit.
-fn confine(spec: &Spec, table: &mut Table) -> Result<Report, String> {
+/// Runs the command to its end, or until it exceeds a limit.
+fn confine(spec: &CommandSpec, table: &mut Table) -> Result<Report, String> {
     let (tell, news) = mpsc::channel();
-    // Out of the session of whoever started us: what we do to ours must not touch them.
+    // Leave the parent's session: signals to ours must not reach it.
     let _ = setsid();
-    go_before_others(WATCHING);
+    raise_priority(WATCHING);
     processes::adopt_orphans();
-    let start = Start::new(spec)?;
-    let files = Files::new(&start.folders, spec);
-    // By this thread, which lasts: bubblewrap ends when its parent thread does.
+    let start = InsideCommand::new(spec)?;
+    let files = FileWatch::new(&start.folders, spec);
+    // On this thread, which keeps running: bubblewrap ends when its parent thread does.
     let mut child = spawn(&start)?;
-    let output = Streams::follow(&mut child, spec.limits.output_bytes)?;
+    let output = OutputStreams::follow(&mut child, spec.limits.output_bytes)?;
     let order = serde_json::to_vec(&start.order).map_err(|error| error.to_string())?;
     let (order_pipe, child_pid) = (child.stdin.take(), i32::try_from(child.id()).ok().and_then(Pid::from_raw));
-    watch_over(child, files, spec, &tell)?;
-    // What ends before it has read everything says why on standard error.
+    start_watching(child, files, spec, &tell)?;
+    // A child that ends before it has read everything reports the reason on standard error.
     let _ = order_pipe.map(|mut pipe| pipe.write_all(&order));
     let ended = news.recv_timeout(Duration::from_millis(spec.limits.timeout_ms));
-    if !matches!(ended, Ok(News::Ended(_))) {
-        // With bubblewrap everything ends at once, before anything can multiply.
+    if !matches!(ended, Ok(WatchEvent::Ended(_))) {
+        // With bubblewrap this ends all processes at once, before they can multiply.
         let _ = child_pid.map(|pid| kill_process(pid, Signal::KILL));
-        go_before_others(ENDING);
+        raise_priority(ENDING);
     }
     end_all(table)?;
     let (exit_code, ended_by) = match ended {
-        Ok(News::Ended(code)) => (code, None),
-        Ok(News::Limit(ending)) => (KILLED, Some(ending)),
-        Ok(News::Alone) => return Err("the parent process exited".to_owned()),
-        Err(_) => (KILLED, Some(Ending::Timeout)),
+        Ok(WatchEvent::Ended(code)) => (code, None),
+        Ok(WatchEvent::Limit(ending)) => (KILLED, Some(ending)),
+        Ok(WatchEvent::Orphaned) => return Err("the parent process exited".to_owned()),
+        Err(_) => (KILLED, Some(ExceededLimit::Timeout)),
     };
     let (ready, stdout, stderr) = output.finish();
     match ready {
@@ -135,15 +135,15 @@ fn confine(spec: &Spec, table: &mut Table) -> Result<Report, String> {
     }
 }
 
-/// Goes before what we start, where we may: who has to end a crowd must not wait in line
-/// with it.
-fn go_before_others(priority: i32) {
+/// Raises our priority above that of the command, if allowed: ending many processes must not wait
+/// for them.
+fn raise_priority(priority: i32) {
     let _ = setpriority_process(None, priority);
-    // The session counts as one against others, and a crowd can have many.
+    // For the scheduler a session counts as one group, and a command can have many.
     let _ = fs::write("/proc/self/autogroup", priority.to_string());
 }
 
-/// What the sandbox says when it fails.
+/// Returns the error message of the sandbox.
 fn reason(stderr: &str, code: u8) -> String {
     match stderr.lines().find(|line| !line.trim().is_empty()) {
         Some(line) => line.trim().to_owned(),
@@ -151,7 +151,7 @@ fn reason(stderr: &str, code: u8) -> String {
     }
 }
 
-fn spawn(start: &Start) -> Result<Child, String> {
+fn spawn(start: &InsideCommand) -> Result<Child, String> {
     let (program, args) = start.words.split_first().ok_or("no program to start")?;
     let mut command = Command::new(program);
     command.args(args).env_clear().current_dir("/");
@@ -159,23 +159,28 @@ fn spawn(start: &Start) -> Result<Child, String> {
     command.spawn().map_err(|error| format!("cannot start `{}`: {error}", program.to_string_lossy()))
 }
 
-/// Starts everything that can have news.
-fn watch_over(mut child: Child, files: Files, spec: &Spec, tell: &Sender<News>) -> Result<(), String> {
+/// Starts the threads that send watch events.
+fn start_watching(
+    mut child: Child,
+    files: FileWatch,
+    spec: &CommandSpec,
+    tell: &Sender<WatchEvent>,
+) -> Result<(), String> {
     let limits = spec.limits;
     let table = || Table::open().map_err(|error| format!("cannot read the process table: {error}"));
     let (mut for_processes, mut for_files) = (table()?, table()?);
-    let watch = |wait: Box<dyn FnOnce() -> News + Send>| {
+    let watch = |wait: Box<dyn FnOnce() -> WatchEvent + Send>| {
         let tell = tell.clone();
         thread::spawn(move || {
             let _ = tell.send(wait());
         });
     };
-    watch(Box::new(move || News::Ended(processes::wait_for(&mut child))));
-    watch(Box::new(move || News::Limit(process_watch::processes(&mut for_processes, &limits))));
-    watch(Box::new(move || News::Limit(files.watch(&mut for_files))));
+    watch(Box::new(move || WatchEvent::Ended(processes::wait_for(&mut child))));
+    watch(Box::new(move || WatchEvent::Limit(process_watch::watch_processes(&mut for_processes, &limits))));
+    watch(Box::new(move || WatchEvent::Limit(files.watch(&mut for_files))));
     watch(Box::new(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        News::Alone
+        WatchEvent::Orphaned
     }));
     Ok(())
 }
@@ -183,26 +188,26 @@ fn watch_over(mut child: Child, files: Files, spec: &Spec, tell: &Sender<News>) 
 /// The version of Landlock, and whether system calls are filtered.
 type Ready = (u32, bool);
 
-/// What the command prints, while it does.
-struct Streams {
+/// The output of the command while it runs.
+struct OutputStreams {
     stdout: Arc<Mutex<Stream>>,
     stderr: Arc<Mutex<Stream>>,
     ends: Receiver<()>,
 }
 
 struct Stream {
-    /// Set when the sandbox was.
+    /// Set when the sandbox was set up.
     ready: Option<Ready>,
-    kept: Kept,
+    kept: HeadAndTail,
 }
 
-impl Streams {
+impl OutputStreams {
     fn follow(child: &mut Child, limit: usize) -> Result<Self, String> {
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("a pipe is missing".to_owned());
         };
         let (tell, ends) = mpsc::channel();
-        let new = || Arc::new(Mutex::new(Stream { ready: None, kept: Kept::new(limit) }));
+        let new = || Arc::new(Mutex::new(Stream { ready: None, kept: HeadAndTail::new(limit) }));
         let streams = Self { stdout: new(), stderr: new(), ends };
         let (out, err, told) = (Arc::clone(&streams.stdout), Arc::clone(&streams.stderr), tell.clone());
         thread::spawn(move || {
@@ -218,15 +223,15 @@ impl Streams {
         Ok(streams)
     }
 
-    /// Whether the sandbox was set up, and what was printed.
+    /// Returns whether the sandbox was set up, and the output.
     fn finish(self) -> (Option<Ready>, String, String) {
-        // A process that is not ours could have been handed the pipe, and is not waited for.
+        // Another program could have inherited the pipe, and is not waited for.
         for _ in 0..2 {
             let _ = self.ends.recv_timeout(LAST_OUTPUT);
         }
         let take = |stream: &Mutex<Stream>| {
             let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-            (stream.ready, std::mem::replace(&mut stream.kept, Kept::new(0)).into_text())
+            (stream.ready, std::mem::replace(&mut stream.kept, HeadAndTail::new(0)).into_text())
         };
         let ((ready, stdout), (_, stderr)) = (take(&self.stdout), take(&self.stderr));
         (ready, stdout, stderr)

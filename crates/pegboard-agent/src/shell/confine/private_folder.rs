@@ -1,5 +1,4 @@
-//! The folder that one command has to itself, for its temporary files and for the socket of
-//! the tool API.
+//! The private folder of one command, for its temporary files and for the socket of the tool API.
 
 use std::{
     fs, io,
@@ -20,31 +19,31 @@ use crate::shell::error::ShellError;
 /// The socket of the tool API in a command's private folder.
 pub(super) const SOCKET: &str = "api.sock";
 
-/// How the names of all private folders begin.
+/// The prefix of the names of private folders.
 const PREFIX: &str = "pegboard-run-";
 
-/// How many random bytes are in the rest of the name.
+/// Number of random bytes in the rest of the name.
 const RANDOM_BYTES: usize = 16;
 
-/// From what age on a folder that nobody uses was forgotten.
+/// Age from which an unused folder counts as abandoned.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many names are looked at for forgotten folders.
+/// Maximum number of names that are checked for abandoned folders.
 const MAX_NAMES: usize = 10_000;
 
-/// How many forgotten folders are removed at once.
+/// Maximum number of abandoned folders that are removed at once.
 const MAX_SWEPT: usize = 100;
 
-/// A folder that nobody else can enter.
+/// A folder that only its owner can enter.
 #[derive(Debug)]
-pub(super) struct Private {
+pub(super) struct PrivateFolder {
     pub(super) path: PathBuf,
     /// Held open and locked: a folder that can be locked is not in use.
     folder: OwnedFd,
 }
 
-impl Private {
-    /// A folder among the system's temporary ones.
+impl PrivateFolder {
+    /// Creates a folder in the system's folder for temporary files.
     pub(super) fn new() -> Result<Self, ShellError> {
         Self::new_in(&std::env::temp_dir())
     }
@@ -64,8 +63,8 @@ impl Private {
         Ok(Self { path, folder })
     }
 
-    /// Listens at the socket. By way of the open folder: the path of a socket must be short,
-    /// and that of the folder for temporary files need not be.
+    /// Listens on the socket. It is reached through the open folder: the path of a socket must be
+    /// short, and that of the folder for temporary files may be long.
     pub(super) fn listen(&self) -> Result<UnixListener, ShellError> {
         let open = PathBuf::from(format!("/proc/self/fd/{}", self.folder.as_raw_fd()));
         let folder = if open.exists() { &open } else { &self.path };
@@ -73,7 +72,7 @@ impl Private {
         listening.map_err(|source| ShellError::Private { path: self.path.join(SOCKET), source })
     }
 
-    /// Removes the folder. Nothing of the command may be left that could change it.
+    /// Removes the folder. No process of the command may be left that could change it.
     pub(super) fn remove(self) {
         if let Err(error) = cleanup::remove(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove temporary files of a command");
@@ -88,7 +87,7 @@ fn lock(path: &Path) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// Removes what agents that came to a sudden end have left.
+/// Removes private folders of agents that were killed.
 pub(super) fn sweep() {
     sweep_in(&std::env::temp_dir(), SystemTime::now());
 }
@@ -97,7 +96,7 @@ fn sweep_in(base: &Path, now: SystemTime) {
     let names = fs::read_dir(base).into_iter().flatten().flatten().take(MAX_NAMES);
     let stale = names.filter(|entry| is_ours(&entry.file_name().to_string_lossy()) && is_stale(entry, now));
     for entry in stale.take(MAX_SWEPT) {
-        // Its owner may have closed it; then nobody has it open either.
+        // Its owner may have closed it; then it is not in use either.
         match lock(&entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => {
@@ -107,7 +106,7 @@ fn sweep_in(base: &Path, now: SystemTime) {
     }
 }
 
-/// Whether a name is one that we give.
+/// Returns whether this is the name of a private folder.
 fn is_ours(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|random| {
         random.len() == 2 * RANDOM_BYTES && random.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -115,7 +114,7 @@ fn is_ours(name: &str) -> bool {
 }
 
 fn is_stale(entry: &fs::DirEntry, now: SystemTime) -> bool {
-    // Of the thing itself: a link is not followed.
+    // Of the entry itself: a link is not followed.
     let Ok(data) = entry.metadata() else { return false };
     let age = data.modified().ok().and_then(|then| now.duration_since(then).ok());
     data.is_dir() && data.uid() == rustix::process::getuid().as_raw() && age.is_some_and(|age| age > STALE)
@@ -137,7 +136,7 @@ mod tests {
         let base = base("long");
         let long = base.join("x".repeat(200));
         fs::create_dir(&long).expect("a folder");
-        let private = Private::new_in(&long).expect("a folder");
+        let private = PrivateFolder::new_in(&long).expect("a folder");
         let listener = private.listen().expect("a socket");
         assert!(private.path.join(SOCKET).exists());
         drop(listener);
@@ -149,8 +148,8 @@ mod tests {
     #[test]
     fn what_was_forgotten_is_swept() {
         let base = base("sweep");
-        let used = Private::new_in(&base).expect("a folder");
-        let forgotten = Private::new_in(&base).expect("a folder").path;
+        let used = PrivateFolder::new_in(&base).expect("a folder");
+        let forgotten = PrivateFolder::new_in(&base).expect("a folder").path;
         fs::create_dir(forgotten.join("tmp")).expect("a folder");
         let others = ["pegboard-run-1234", "pegboard-0123456789abcdef", "other"].map(|name| base.join(name));
         others.iter().for_each(|path| fs::create_dir(path).expect("a folder"));

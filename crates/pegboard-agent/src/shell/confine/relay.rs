@@ -1,4 +1,4 @@
-//! The tool API's way into a sandbox that has no network: a socket in a private folder.
+//! The relay of the tool API into a sandbox without a network: a socket in a private folder.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How many connections a command may have at once; more wait.
+/// Maximum number of concurrent connections of a command; further ones wait.
 pub(super) const CONNECTIONS: usize = 64;
 
-/// How long to wait when no connection can be taken, for example for want of descriptors.
+/// Pause after a connection could not be accepted, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Connects whoever comes to `listener` with `address`. All connections end with the future.
+/// Connects clients of `listener` with `address`. All connections end with the future.
 pub(super) async fn serve(listener: UnixListener, address: SocketAddr) -> Infallible {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();

@@ -1,26 +1,26 @@
-//! What this process, the confining program and its part inside the sandbox tell each other:
-//! one JSON object each, by this version of the program to the same.
+//! The messages between this process, the confining program and its part inside the sandbox: one
+//! JSON object each, between processes of the same version.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::shell::command_output::Ending;
+use crate::shell::command_output::ExceededLimit;
 
-/// The order to run a command, one line on the confining program's standard input: arguments
-/// can be read by everybody, and it holds a token.
+/// The order to run a command, one line on the confining program's standard input. Not an argument:
+/// other users can read arguments, and it contains a token.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Spec {
+pub(crate) struct CommandSpec {
     pub(crate) sandbox: Kind,
     pub(crate) filter: Filter,
     pub(crate) command: String,
     pub(crate) folder: PathBuf,
-    /// A folder for this command alone, removed at its end.
+    /// A folder for this command only, removed at its end.
     pub(crate) private: PathBuf,
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) api: Option<ApiSpec>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: CommandLimits,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +33,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether commands have a file system, processes and a network of their own.
-    pub(crate) fn is_apart(&self) -> bool {
+    /// Returns whether commands have their own file system, processes and network.
+    pub(crate) fn has_own_namespaces(&self) -> bool {
         matches!(self, Self::Bubblewrap { .. } | Self::Namespaces)
     }
 }
@@ -44,9 +44,9 @@ impl Kind {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Filter {
     Never,
-    /// Where that works.
+    /// If the kernel supports it.
     Try,
-    /// Or nothing is run.
+    /// Required: without the filter the command is not run.
     Must,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct ApiSpec {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Limits {
+pub(crate) struct CommandLimits {
     pub(crate) timeout_ms: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) max_processes: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Limits {
     pub(crate) output_bytes: usize,
 }
 
-/// What the confining program says at the end, one line on its standard output.
+/// The report of the confining program, one line on its standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
@@ -77,17 +77,17 @@ pub(crate) enum Report {
         exit_code: u8,
         stdout: String,
         stderr: String,
-        ended_by: Option<Ending>,
-        /// The version of Landlock that restricted it; zero without.
+        ended_by: Option<ExceededLimit>,
+        /// The version of Landlock that restricted the command; zero without.
         landlock: u32,
         /// Whether its system calls were filtered.
         is_filtered: bool,
     },
-    /// It did not.
+    /// The command did not run.
     Failed { reason: String },
 }
 
-/// The order to the part inside the sandbox: all of its standard input.
+/// The order to the part inside the sandbox, on its standard input.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Inside {
     pub(crate) shell: PathBuf,
@@ -96,7 +96,7 @@ pub(crate) struct Inside {
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) memory_bytes: u64,
     pub(crate) max_file_bytes: u64,
-    /// How many processes and threads this user may have, those outside included.
+    /// Maximum number of processes and threads of this user, including those outside.
     pub(crate) max_tasks: u64,
     pub(crate) relay: Option<Relay>,
     pub(crate) landlock: Option<Rules>,
@@ -105,11 +105,11 @@ pub(crate) struct Inside {
     pub(crate) is_init: bool,
 }
 
-/// What the file system of a sandbox of our own namespaces is made of: an argument, which
-/// everybody can read, so that nothing secret is in it.
+/// The layout of the file system of a sandbox with our own namespaces. It is an argument, which
+/// other users can read, so it contains no secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Layout {
-    /// A folder to mount the first file system on.
+    /// The folder on which the first file system is mounted.
     pub(crate) base: PathBuf,
     /// This program.
     pub(crate) program: PathBuf,
@@ -121,14 +121,14 @@ pub(crate) struct Layout {
     pub(crate) temporary_bytes: u64,
 }
 
-/// A port inside the sandbox that stands for a socket outside.
+/// A port inside the sandbox that is connected to a socket outside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Relay {
     pub(crate) port: u16,
     pub(crate) socket: PathBuf,
 }
 
-/// What Landlock leaves open.
+/// The accesses that Landlock allows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Rules {
     pub(crate) readable: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! The command line that starts the part inside, and what that part has to know.
+//! The command line that starts the part inside, and its order.
 
 use std::{
     collections::BTreeMap,
@@ -13,24 +13,24 @@ use super::{
     bubblewrap,
     private_folder::SOCKET,
     process_watch,
-    spec::{Inside, Kind, Layout, Relay, Rules, Spec},
+    spec::{CommandSpec, Inside, Kind, Layout, Relay, Rules},
     system,
 };
 use crate::shell::WORKSPACE;
 
-/// The folder for temporary files in the private folder, where the sandbox has none.
+/// The folder for temporary files in the private folder, if the sandbox has none of its own.
 const TEMPORARY: &str = "tmp";
 
-/// How to start the part inside.
-pub(super) struct Start {
+/// The command line and the order of the part inside.
+pub(super) struct InsideCommand {
     pub(super) words: Vec<OsString>,
     pub(super) order: Inside,
     /// The folders that the command can write to on disk.
     pub(super) folders: Vec<PathBuf>,
 }
 
-impl Start {
-    pub(super) fn new(spec: &Spec) -> Result<Self, String> {
+impl InsideCommand {
+    pub(super) fn new(spec: &CommandSpec) -> Result<Self, String> {
         let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let mut start = match &spec.sandbox {
             Kind::Bubblewrap { program } => Self::bubblewrap(spec, program, &own),
@@ -42,7 +42,7 @@ impl Start {
         Ok(start)
     }
 
-    fn bubblewrap(spec: &Spec, program: &Path, own: &Path) -> Self {
+    fn bubblewrap(spec: &CommandSpec, program: &Path, own: &Path) -> Self {
         let mut words = vec![program.as_os_str().to_owned()];
         words.extend(bubblewrap::arguments(spec, own));
         words.push("--".into());
@@ -50,7 +50,7 @@ impl Start {
         Self::apart(spec, words)
     }
 
-    fn namespaces(spec: &Spec, own: &Path) -> Result<Self, String> {
+    fn namespaces(spec: &CommandSpec, own: &Path) -> Result<Self, String> {
         let layout = Layout {
             base: spec.private.clone(),
             program: own.to_owned(),
@@ -64,8 +64,8 @@ impl Start {
         Ok(Self::apart(spec, words))
     }
 
-    /// In a file system of its own, which these words make.
-    fn apart(spec: &Spec, words: Vec<OsString>) -> Self {
+    /// Starts in a sandbox with its own file system, which these words create.
+    fn apart(spec: &CommandSpec, words: Vec<OsString>) -> Self {
         let port = spec.api.as_ref().map(|api| api.address.port());
         let socket = Path::new(bubblewrap::OURS).join(SOCKET);
         let url = port.map(|port| format!("http://127.0.0.1:{port}"));
@@ -75,7 +75,7 @@ impl Start {
         Self { words, order, folders: vec![spec.folder.clone()] }
     }
 
-    fn bare(spec: &Spec, own: &Path) -> Result<Self, String> {
+    fn bare(spec: &CommandSpec, own: &Path) -> Result<Self, String> {
         let temporary = spec.private.join(TEMPORARY);
         let made = fs::DirBuilder::new().mode(0o700).create(&temporary);
         made.map_err(|error| format!("cannot create `{}`: {error}", temporary.display()))?;
@@ -84,7 +84,7 @@ impl Start {
         Ok(Self { words: inside_words(own), order, folders: vec![spec.folder.clone(), temporary] })
     }
 
-    fn landlock(spec: &Spec, own: &Path) -> Result<Self, String> {
+    fn landlock(spec: &CommandSpec, own: &Path) -> Result<Self, String> {
         let mut start = Self::bare(spec, own)?;
         let system = system::PROGRAMS.iter().chain(&system::CONFIGURATION).map(PathBuf::from);
         start.order.landlock = Some(Rules {
@@ -92,8 +92,8 @@ impl Start {
             writable: start.folders.clone(),
             port: spec.api.as_ref().map(|api| api.address.port()),
         });
-        if has_powers() {
-            // Landlock restricts files; who may load kernel modules needs none.
+        if has_capabilities() {
+            // Landlock restricts files; loading kernel modules needs none.
             let setpriv = system::find("setpriv").ok_or("`setpriv` is needed to drop root privileges")?;
             let options = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"];
             let mut words = vec![setpriv.into_os_string()];
@@ -109,14 +109,14 @@ fn inside_words(program: impl Into<PathBuf>) -> Vec<OsString> {
     vec![program.into().into_os_string(), "confine".into(), "--inside".into()]
 }
 
-fn order(spec: &Spec, folder: &Path, temporary: &Path, url: Option<String>) -> Inside {
+fn order(spec: &CommandSpec, folder: &Path, temporary: &Path, url: Option<String>) -> Inside {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let own = [("PATH", system::PATH.to_owned()), ("LANG", "C.UTF-8".to_owned()), ("TERM", "dumb".to_owned())];
     let mut environment: BTreeMap<String, String> = own.map(|(name, value)| (name.to_owned(), value)).into();
     environment.extend(spec.environment.iter().cloned());
-    // These say how things are, whatever is set besides.
+    // These take precedence over configured variables.
     let mut fixed = vec![("HOME", text(folder)), ("TMPDIR", text(temporary))];
-    // What one command leaves in its home folder must not run in the next unasked.
+    // Files that one command leaves in its home folder must not be run by the next.
     fixed.push(("PYTHONNOUSERSITE", "1".to_owned()));
     if let (Some(url), Some(api)) = (url, &spec.api) {
         fixed.extend([("MCP_API_URL", url), ("MCP_API_TOKEN", api.token.clone())]);
@@ -137,7 +137,7 @@ fn order(spec: &Spec, folder: &Path, temporary: &Path, url: Option<String>) -> I
     }
 }
 
-/// How many processes and threads this user has now.
+/// Returns how many processes and threads this user has.
 fn tasks_of_this_user() -> u64 {
     let user = rustix::process::getuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -146,14 +146,14 @@ fn tasks_of_this_user() -> u64 {
     tasks.map(|tasks| tasks.count() as u64).sum()
 }
 
-/// Whether this process may do more than others.
-fn has_powers() -> bool {
+/// Returns whether this process has capabilities.
+fn has_capabilities() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut powers = status.lines().filter_map(|line| line.strip_prefix("CapPrm:"));
     powers.any(|powers| powers.trim().chars().any(|digit| digit != '0'))
 }
 
-/// Files that whoever started us left open for us, and that a command would get with them.
+/// Returns descriptors that were inherited from the parent, and that a command would inherit too.
 fn inherited_descriptors() -> Vec<u32> {
     let entries = fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -171,12 +171,12 @@ fn closes_itself(descriptor: u32) -> bool {
     };
     match fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")) {
         Ok(info) => flags(&info).is_some_and(|flags| flags & CLOSE != 0),
-        // It was the folder that we read.
+        // It was the descriptor of the folder itself.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
-/// The same command line without these open files.
+/// Returns the command line without these descriptors.
 fn without_descriptors(words: Vec<OsString>, descriptors: &[u32]) -> Result<Vec<OsString>, String> {
     if descriptors.is_empty() {
         return Ok(words);

@@ -1,4 +1,4 @@
-//! What of the system a command may read.
+//! The system files that a command may read.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub(super) const PROGRAMS: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system/sw"];
 
-/// As much of `/etc` as programs need, and nothing that only its owner may read.
+/// The files of `/etc` that programs need and that every user may read.
 pub(super) const CONFIGURATION: [&str; 18] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -28,16 +28,16 @@ pub(super) const CONFIGURATION: [&str; 18] = [
     "/etc/ssl/openssl.cnf",
 ];
 
-/// Where programs are looked for.
+/// The search path of programs.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The shell: what models write is for bash, and mostly for others too.
+/// Returns the shell: models write for bash, and mostly in a way that other shells accept.
 pub(super) fn shell() -> PathBuf {
     let bash = find("bash").filter(|path| PROGRAMS.iter().any(|folder| path.starts_with(folder)));
     bash.unwrap_or_else(|| PathBuf::from("/bin/sh"))
 }
 
-/// A program of the system.
+/// Finds a program of the system.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin"];
     folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())

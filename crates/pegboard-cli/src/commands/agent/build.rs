@@ -7,7 +7,8 @@ use std::{
 };
 
 use pegboard_agent::{
-    Agent, AgentBuilder, Approval, BuildError, DialectName, Grants, Limits, Mode, ToolSearch, outputs::OutputSettings,
+    Agent, AgentBuilder, Approval, BuildError, DialectName, Grants, Mode, RunLimits, ToolSearch,
+    outputs::OutputSettings,
 };
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
@@ -98,13 +99,13 @@ pub(super) fn builder(
         builder = builder.program(program);
     }
     if args.no_prompt_cache {
-        builder = builder.cache(PromptCache::Off);
+        builder = builder.prompt_cache(PromptCache::Off);
     }
     if let Some(prices) = args.prices {
         builder = builder.prices(prices);
     }
     if let Some(system) = &args.system {
-        builder = builder.system(system);
+        builder = builder.system_prompt(system);
     }
     if let Some(path) = &args.transcript {
         builder = builder.transcript(path);
@@ -125,7 +126,7 @@ pub(super) fn builder(
 fn with_commands(builder: AgentBuilder, folder: PathBuf, args: &AgentArgs) -> AgentBuilder {
     use pegboard_agent::shell::ShellSettings;
     let builder = builder.code_execution(ShellSettings { policy: args.sandbox.into(), ..ShellSettings::new(folder) });
-    if args.work_folder.is_none() { builder.own_folder() } else { builder }
+    if args.work_folder.is_none() { builder.folder_per_conversation() } else { builder }
 }
 
 /// Leaves it to the builder to report that there is no code execution.
@@ -185,9 +186,9 @@ fn tool_search(
     })
 }
 
-fn limits(args: &AgentArgs) -> Limits {
-    let usual = Limits::default();
-    Limits {
+fn limits(args: &AgentArgs) -> RunLimits {
+    let usual = RunLimits::default();
+    RunLimits {
         turns: args.max_turns.unwrap_or(usual.turns),
         tokens: args.max_tokens,
         cost: args.max_cost,

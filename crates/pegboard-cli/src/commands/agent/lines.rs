@@ -1,6 +1,6 @@
 //! A run for programs: one JSON object for each event, a line each.
 
-use pegboard_agent::{Answer, Event, RunError, Usage};
+use pegboard_agent::{AgentEvent, RunAnswer, RunError, Usage};
 use pegboard_llm::wire::Stop;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl Show for Lines {
         }))
     }
 
-    fn event(&mut self, event: Event) -> Result<(), CliError> {
+    fn event(&mut self, event: AgentEvent) -> Result<(), CliError> {
         match to_json(event) {
             Some(value) => print(&value),
             None => Ok(()),
@@ -57,7 +57,7 @@ impl Show for Lines {
                      on"}))
     }
 
-    fn end(&mut self, ended: Option<Result<&Answer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
+    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
         let mut last = match ended {
             Some(Ok(answer)) => json!({"event": "answer", "text": answer.text, "stop": stop(&answer.stop)}),
             Some(Err(error)) => {
@@ -79,24 +79,24 @@ fn print(value: &Value) -> Result<(), CliError> {
 }
 
 /// An event, unless it is one that this build does not know.
-fn to_json(event: Event) -> Option<Value> {
+fn to_json(event: AgentEvent) -> Option<Value> {
     Some(match event {
-        Event::Text(text) => json!({"event": "text", "text": text}),
-        Event::Thinking(text) => json!({"event": "thinking", "text": text}),
-        Event::CallStarted { id, name, target, server, arguments } => json!({
+        AgentEvent::Text(text) => json!({"event": "text", "text": text}),
+        AgentEvent::Thinking(text) => json!({"event": "thinking", "text": text}),
+        AgentEvent::CallStarted { id, name, target, server, arguments } => json!({
             "event": "call", "id": id, "name": name, "target": target, "server": server, "arguments": arguments,
         }),
-        Event::CallFinished { id, name, text, is_error, offloaded, metadata, took } => json!({
+        AgentEvent::CallFinished { id, name, text, is_error, offloaded, metadata, took } => json!({
             "event": "result", "id": id, "name": name, "text": text, "is_error": is_error,
             "offloaded": offloaded, "metadata": metadata, "took_ms": millis(took),
         }),
-        Event::Delivery { delivery, reason } => {
+        AgentEvent::Delivery { delivery, reason } => {
             json!({"event": "delivery", "delivery": delivery.as_str(), "reason": reason})
         }
-        Event::ToolsChanged { visible } => json!({"event": "tools", "visible": visible}),
-        Event::Turn { usage: of } => json!({"event": "turn", "usage": usage(of)}),
-        Event::Compacted => json!({"event": "compacted"}),
-        Event::Warning(text) => json!({"event": "warning", "text": text}),
+        AgentEvent::ToolsChanged { visible } => json!({"event": "tools", "visible": visible}),
+        AgentEvent::Turn { usage: of } => json!({"event": "turn", "usage": usage(of)}),
+        AgentEvent::Compacted => json!({"event": "compacted"}),
+        AgentEvent::Warning(text) => json!({"event": "warning", "text": text}),
         _ => return None,
     })
 }

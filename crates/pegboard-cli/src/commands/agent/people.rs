@@ -1,7 +1,7 @@
 //! Questions to the person at the terminal. They are put by whoever draws on it, so that
 //! they stand below what led to them and nothing is drawn over them.
 
-use pegboard_agent::{Deciding, Human, Question, Request, Verdict};
+use pegboard_agent::{ApprovalDecision, CallRequest, Human, HumanFuture, Question};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,7 +28,7 @@ const NOBODY: &str = "it needs your approval, and there is no terminal to ask on
 /// Something to ask, and where the answer goes.
 pub(super) enum Ask {
     /// Whether a call may be made.
-    Approve(Request, oneshot::Sender<Verdict>),
+    Approve(CallRequest, oneshot::Sender<ApprovalDecision>),
     /// A question of the model.
     Answer(Question, oneshot::Sender<Option<String>>),
 }
@@ -90,7 +90,7 @@ impl Ask {
     pub(super) fn refuse(self) -> Option<(String, String)> {
         match self {
             Self::Approve(request, reply) => {
-                let _ = reply.send(Verdict::Deny(NOBODY.to_owned()));
+                let _ = reply.send(ApprovalDecision::Deny(NOBODY.to_owned()));
                 let grant = full_name(&request);
                 Some((request.tool, grant))
             }
@@ -103,20 +103,20 @@ impl Ask {
 }
 
 /// The name of a tool with its server.
-fn full_name(request: &Request) -> String {
+fn full_name(request: &CallRequest) -> String {
     match &request.server {
         Some(server) => format!("{server}___{}", request.tool),
         None => request.tool.clone(),
     }
 }
 
-fn verdict(typed: Option<&str>) -> Verdict {
-    let Some(typed) = typed else { return Verdict::Deny("the user did not answer".to_owned()) };
+fn verdict(typed: Option<&str>) -> ApprovalDecision {
+    let Some(typed) = typed else { return ApprovalDecision::Deny("the user did not answer".to_owned()) };
     match typed.trim().to_lowercase().as_str() {
-        "y" | "yes" | "ok" | "okay" => Verdict::Allow,
-        "a" | "always" => Verdict::AllowAlways,
-        "" | "n" | "no" => Verdict::Deny("the user declined".to_owned()),
-        _ => Verdict::Deny(format!("the user declined: {}", typed.trim())),
+        "y" | "yes" | "ok" | "okay" => ApprovalDecision::Allow,
+        "a" | "always" => ApprovalDecision::AllowAlways,
+        "" | "n" | "no" => ApprovalDecision::Deny("the user declined".to_owned()),
+        _ => ApprovalDecision::Deny(format!("the user declined: {}", typed.trim())),
     }
 }
 
@@ -178,7 +178,7 @@ impl Person {
 }
 
 impl Human for Person {
-    fn answer(&self, question: Question) -> Deciding<'_, Option<String>> {
+    fn answer(&self, question: Question) -> HumanFuture<'_, Option<String>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             self.asks.send(Ask::Answer(question, reply)).await.ok()?;
@@ -186,13 +186,13 @@ impl Human for Person {
         })
     }
 
-    fn approve(&self, request: Request) -> Deciding<'_, Verdict> {
+    fn approve(&self, request: CallRequest) -> HumanFuture<'_, ApprovalDecision> {
         Box::pin(async move {
             let (reply, verdict) = oneshot::channel();
             // Who is gone does not consent.
             match self.asks.send(Ask::Approve(request, reply)).await {
-                Ok(()) => verdict.await.unwrap_or_else(|_| Verdict::Deny(NOBODY.to_owned())),
-                Err(_) => Verdict::Deny(NOBODY.to_owned()),
+                Ok(()) => verdict.await.unwrap_or_else(|_| ApprovalDecision::Deny(NOBODY.to_owned())),
+                Err(_) => ApprovalDecision::Deny(NOBODY.to_owned()),
             }
         })
     }
@@ -206,17 +206,20 @@ mod tests {
 
     #[test]
     fn what_is_typed_decides() {
-        let check = |typed: Option<&str>, expected: Verdict| assert_eq!(verdict(typed), expected, "{typed:?}");
-        check(Some("y\n"), Verdict::Allow);
-        check(Some(" Yes "), Verdict::Allow);
-        check(Some("OK\n"), Verdict::Allow);
-        check(Some("a\n"), Verdict::AllowAlways);
-        check(Some("Always"), Verdict::AllowAlways);
-        check(Some("No\n"), Verdict::Deny("the user declined".to_owned()));
-        check(Some("n"), Verdict::Deny("the user declined".to_owned()));
-        check(Some("\n"), Verdict::Deny("the user declined".to_owned()));
-        check(Some("Use the test account\n"), Verdict::Deny("the user declined: Use the test account".to_owned()));
-        check(None, Verdict::Deny("the user did not answer".to_owned()));
+        let check = |typed: Option<&str>, expected: ApprovalDecision| assert_eq!(verdict(typed), expected, "{typed:?}");
+        check(Some("y\n"), ApprovalDecision::Allow);
+        check(Some(" Yes "), ApprovalDecision::Allow);
+        check(Some("OK\n"), ApprovalDecision::Allow);
+        check(Some("a\n"), ApprovalDecision::AllowAlways);
+        check(Some("Always"), ApprovalDecision::AllowAlways);
+        check(Some("No\n"), ApprovalDecision::Deny("the user declined".to_owned()));
+        check(Some("n"), ApprovalDecision::Deny("the user declined".to_owned()));
+        check(Some("\n"), ApprovalDecision::Deny("the user declined".to_owned()));
+        check(
+            Some("Use the test account\n"),
+            ApprovalDecision::Deny("the user declined: Use the test account".to_owned()),
+        );
+        check(None, ApprovalDecision::Deny("the user did not answer".to_owned()));
     }
 
     #[test]

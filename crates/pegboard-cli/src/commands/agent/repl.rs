@@ -140,12 +140,12 @@ async fn take(line: &str, talk: &mut Talk) -> Result<Next, CliError> {
         "/quit" | "/exit" => return Ok(Next::End(Outcome::Yes)),
         "/help" => say(HELP),
         "/tools" => {
-            let visible = talk.agent.visible();
+            let visible = talk.agent.visible_tools();
             visible.iter().for_each(|name| say(&format!("{STRONG}{}{STRONG:#}", clean(name))));
             say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), talk.agent.tool_count()));
         }
         "/cost" => {
-            let (usage, spent) = talk.agent.spent();
+            let (usage, spent) = talk.agent.total_usage();
             say(&format!("{FAINT}{}, {}{FAINT:#}", tokens(usage), cost(spent)));
         }
         "/compact" => return compact(talk).await,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anstyle::{AnsiColor, Style};
-use pegboard_agent::{Answer, Event, RunError};
+use pegboard_agent::{AgentEvent, RunAnswer, RunError};
 use pegboard_llm::{Delivery, wire::Stop};
 use serde_json::Value;
 
@@ -238,16 +238,16 @@ impl Show for Screen {
         Ok(())
     }
 
-    fn event(&mut self, event: Event) -> Result<(), CliError> {
+    fn event(&mut self, event: AgentEvent) -> Result<(), CliError> {
         match event {
-            Event::Text(piece) => self.words(&piece),
-            Event::Thinking(piece) => self.thoughts(&piece),
-            Event::CallStarted { id, name, target, server, arguments } => {
+            AgentEvent::Text(piece) => self.words(&piece),
+            AgentEvent::Thinking(piece) => self.thoughts(&piece),
+            AgentEvent::CallStarted { id, name, target, server, arguments } => {
                 let name = target.unwrap_or(name);
                 let full = server.map_or_else(|| name.clone(), |server| format!("{server}___{name}"));
                 self.call(id, &full, &arguments)
             }
-            Event::CallFinished { id, text, is_error, offloaded, took, .. } => {
+            AgentEvent::CallFinished { id, text, is_error, offloaded, took, .. } => {
                 let outcome = if is_error { text.clone() } else { format!("{}, {}", time(took), size(text.len())) };
                 self.result(&id, is_error, &outcome)?;
                 if !is_error {
@@ -259,12 +259,12 @@ impl Show for Screen {
                 }
             }
             // A list that never changes is what people expect.
-            Event::Delivery { delivery: Delivery::Constant, .. } => Ok(()),
-            Event::Delivery { delivery, reason } => {
+            AgentEvent::Delivery { delivery: Delivery::Constant, .. } => Ok(()),
+            AgentEvent::Delivery { delivery, reason } => {
                 self.talk(&format!("{FAINT}delivery {delivery}: {}{FAINT:#}", clean(&reason)))
             }
-            Event::ToolsChanged { visible } => self.tools(visible),
-            Event::Turn { .. } => {
+            AgentEvent::ToolsChanged { visible } => self.tools(visible),
+            AgentEvent::Turn { .. } => {
                 self.break_line()?;
                 // What one turn leaves open must not swallow the next.
                 (self.words, self.thoughts) = (Cleaner::default(), Cleaner::default());
@@ -272,8 +272,8 @@ impl Show for Screen {
                 self.markdown = Markdown::new(output::width());
                 Ok(())
             }
-            Event::Compacted => self.talk(&format!("{FAINT}the conversation was summarized{FAINT:#}")),
-            Event::Warning(text) => {
+            AgentEvent::Compacted => self.talk(&format!("{FAINT}the conversation was summarized{FAINT:#}")),
+            AgentEvent::Warning(text) => {
                 self.break_line()?;
                 warn(&clean(&text));
                 Ok(())
@@ -302,7 +302,7 @@ impl Show for Screen {
         Ok(())
     }
 
-    fn end(&mut self, ended: Option<Result<&Answer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
+    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
         self.break_line()?;
         if let Some(Ok(answer)) = ended {
             if !self.is_streamed && !answer.text.is_empty() {

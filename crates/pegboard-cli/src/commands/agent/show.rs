@@ -1,6 +1,6 @@
 //! What of a run gets to be seen, whoever looks.
 
-use pegboard_agent::{Agent, Answer, DialectName, Event, Mode, RunError};
+use pegboard_agent::{Agent, AgentEvent, DialectName, Mode, RunAnswer, RunError};
 use pegboard_upstream::State;
 
 use serde_json::Value;
@@ -82,13 +82,13 @@ impl Start {
             tools: agent.tool_count(),
             server_tools: agent.fleet().servers().iter().map(|server| server.lists().tools.len()).sum(),
             servers: agent.fleet().servers().iter().filter(is_ready).count(),
-            failed: agent.failures(),
+            failed: agent.failed_servers(),
             mode,
             dialect: (mode == Mode::ToolSearch).then(|| dialect.as_str()),
             reason: reason.to_owned(),
             sandbox: sandbox_of(agent),
             resumed: Resumed::of(&agent.history().await),
-            visible: agent.visible(),
+            visible: agent.visible_tools(),
         }
     }
 }
@@ -111,7 +111,7 @@ pub(super) trait Show {
     fn start(&mut self, start: &Start) -> Result<(), CliError>;
 
     /// What happened.
-    fn event(&mut self, event: Event) -> Result<(), CliError>;
+    fn event(&mut self, event: AgentEvent) -> Result<(), CliError>;
 
     /// What is asked; the cursor stays behind it.
     fn question(&mut self, ask: &Ask) -> Result<(), CliError>;
@@ -120,5 +120,5 @@ pub(super) trait Show {
     fn refused(&mut self, tool: &str) -> Result<(), CliError>;
 
     /// What it came to. Without anything when it was stopped.
-    fn end(&mut self, ended: Option<Result<&Answer, &RunError>>, spent: &Spent) -> Result<(), CliError>;
+    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError>;
 }

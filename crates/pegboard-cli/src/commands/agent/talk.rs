@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use pegboard_agent::{Agent, Answer, Event, Prices, RunError, Usage};
+use pegboard_agent::{Agent, AgentEvent, Prices, RunAnswer, RunError, Usage};
 use tokio::sync::mpsc;
 
 use super::{
@@ -24,7 +24,7 @@ use crate::error::{CliError, say, warn};
 #[derive(Debug)]
 pub(super) enum Ended {
     /// With an answer.
-    Answered(Answer),
+    Answered(RunAnswer),
     /// Without one.
     Failed(RunError),
     /// Before its time.
@@ -173,8 +173,8 @@ enum Read {
 const HELP: &str = "  y, yes, ok  call it this once\n  a, always   call it, and do not ask about this tool again\n  \
                     n, no       do not call it; so does Enter\n  other text  do not call it, and tell the model why";
 
-fn count(event: &Event, spent: &mut Spent) {
-    if let Event::Turn { usage } = event {
+fn count(event: &AgentEvent, spent: &mut Spent) {
+    if let AgentEvent::Turn { usage } = event {
         spent.turns += 1;
         let all = spent.usage;
         spent.usage = Usage {

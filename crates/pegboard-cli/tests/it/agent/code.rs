@@ -50,7 +50,7 @@ async fn check(kind: &'static str) {
     let builder = agent("anthropic/claude-opus-4-8", &provider).mcp_config(folder.path().join("mcp.json"));
     let agent = builder.tool(double().eager()).code_execution(settings).build().await.expect("an agent");
     assert_eq!(agent.mode().0, Mode::CodeExecution);
-    assert_eq!(agent.visible(), ["get_api_spec", "execute_shell_command"], "and nothing else");
+    assert_eq!(agent.visible_tools(), ["get_api_spec", "execute_shell_command"], "and nothing else");
     let results = run(&agent, "Write a script").await;
     let about = format!("{kind}: {results:#?}");
     assert!(results[0].0.contains("openapi: 3.0.3") && results[0].0.contains("/tools/mcp/fixture/echo"), "{about}");

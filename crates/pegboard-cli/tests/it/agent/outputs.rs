@@ -34,8 +34,8 @@ impl Case {
         Self { folder, outputs }
     }
 
-    async fn put(&self, text: &str) -> String {
-        let offloaded = self.outputs.put("list", text.to_owned()).await.expect("an output");
+    async fn store(&self, text: &str) -> String {
+        let offloaded = self.outputs.store("list", text.to_owned()).await.expect("an output");
         offloaded.path.file_name().expect("a name").to_string_lossy().into_owned()
     }
 
@@ -48,7 +48,7 @@ impl Case {
         for (key, value) in more.as_object().into_iter().flatten() {
             arguments[key] = value.clone();
         }
-        self.outputs.answer(tool, &arguments).await
+        self.outputs.call_tool(tool, &arguments).await
     }
 }
 
@@ -63,7 +63,7 @@ const ITEMS: &str = r#"{"items":[{"name":"ä","n":1},{"name":"b","n":2}]}"#;
 #[tokio::test]
 async fn results_are_printed_as_jq_prints_them() {
     let case = Case::new("print");
-    let name = case.put(ITEMS).await;
+    let name = case.store(ITEMS).await;
     let check = async |query: &str, more: Value, expected: &str| {
         for tool in [HostTool::QueryLargeOutput, HostTool::SearchLargeOutput] {
             let answer = case.ask(tool, &name, query, more.clone()).await;
@@ -81,9 +81,9 @@ async fn results_are_printed_as_jq_prints_them() {
 #[tokio::test]
 async fn several_documents_are_queried_one_after_the_other() {
     let case = Case::new("documents");
-    let name = case.put("{\"a\":1}\n{\"a\":2}\n").await;
+    let name = case.store("{\"a\":1}\n{\"a\":2}\n").await;
     assert_eq!(case.query(&name, ".a", json!({})).await.expect("an answer"), "1\n2");
-    let name = case.put("{\"a\":1}\nand then text").await;
+    let name = case.store("{\"a\":1}\nand then text").await;
     let answer = case.query(&name, ".a", json!({})).await.expect("an answer");
     assert!(answer.starts_with("1\n[Stopped here: the output is not JSON: byte offset 8"), "{answer}");
 }
@@ -99,9 +99,9 @@ async fn failures_are_told_and_nothing_is_harmed() {
         };
     };
     let case = Case::with("failures", change);
-    let json = case.put(ITEMS).await;
-    let text = case.put("just words").await;
-    let deep = case.put(&("[".repeat(2_000_000) + &"]".repeat(2_000_000))).await;
+    let json = case.store(ITEMS).await;
+    let text = case.store("just words").await;
+    let deep = case.store(&("[".repeat(2_000_000) + &"]".repeat(2_000_000))).await;
     let check = async |name: &str, query: &str, expected: &str| {
         let error = case.query(name, query, json!({})).await.expect_err("an error").to_string();
         assert!(error.starts_with(expected), "{query:.50}: {error}");
@@ -127,7 +127,7 @@ async fn failures_are_told_and_nothing_is_harmed() {
 #[tokio::test]
 async fn filters_see_nothing_but_the_output() {
     let case = Case::new("outside");
-    let name = case.put(ITEMS).await;
+    let name = case.store(ITEMS).await;
     let check = async |query: &str, expected: &str| {
         let error = case.query(&name, query, json!({})).await.expect_err("an error").to_string();
         assert!(error.starts_with(&format!("the filter is not valid: {expected}")), "{query}: {error}");
@@ -148,7 +148,7 @@ async fn what_fills_the_memory_with_numbers_is_ended() {
         settings.query.wall = Duration::from_secs(120);
     };
     let case = Case::with("memory", change);
-    let name = case.put("0").await;
+    let name = case.store("0").await;
     let error = case.query(&name, "[range(3e8)]", json!({})).await.expect_err("an error");
     assert_eq!(error.to_string(), "the filter used more than 512 MiB of memory");
     assert!(error.hint().is_some());
@@ -157,7 +157,7 @@ async fn what_fills_the_memory_with_numbers_is_ended() {
 #[tokio::test]
 async fn time_is_also_that_of_the_clock() {
     let case = Case::with("wall", |settings| settings.query.wall = Duration::from_millis(300));
-    let name = case.put("0").await;
+    let name = case.store("0").await;
     let error = case.query(&name, "def f: f; f", json!({})).await.expect_err("an error");
     assert_eq!(error.to_string(), "the filter used more than 1 s");
 }
@@ -165,7 +165,7 @@ async fn time_is_also_that_of_the_clock() {
 #[tokio::test]
 async fn long_answers_are_cut() {
     let case = Case::with("long", |settings| settings.query.output_bytes = 1000);
-    let name = case.put("0").await;
+    let name = case.store("0").await;
     // Without end: the process is ended with the answer.
     let answer = case.query(&name, "repeat(\"ä\")", json!({"raw": true})).await.expect("an answer");
     let (shown, note) = answer.split_once("\n[Truncated").expect("a note");
@@ -173,7 +173,7 @@ async fn long_answers_are_cut() {
     assert!(note.contains("Narrow the filter"), "{note}");
 
     let case = Case::with("long_tokens", |settings| settings.threshold_tokens = 100);
-    let name = case.put("0").await;
+    let name = case.store("0").await;
     let answer = case.query(&name, "range(5000)", json!({})).await.expect("an answer");
     assert!(answer.starts_with("0\n1\n2\n") && answer.contains("\n[Truncated") && answer.len() < 1000, "{answer}");
 }
@@ -181,7 +181,7 @@ async fn long_answers_are_cut() {
 #[tokio::test]
 async fn what_was_found_before_a_failure_is_not_lost() {
     let case = Case::new("partial");
-    let name = case.put("[1, 2, \"x\"]").await;
+    let name = case.store("[1, 2, \"x\"]").await;
     let answer = case.query(&name, ".[] | . + 1", json!({})).await.expect("an answer");
     assert!(answer.starts_with("2\n3\n[Stopped here: the filter failed: cannot "), "{answer}");
 }
@@ -196,7 +196,7 @@ async fn an_output_of_many_objects_can_be_queried() {
         format!("{{\"id\":{at},\"name\":\"item {at}\",\"tags\":[\"a\",\"b\"],\"open\":{}}}", at.is_multiple_of(2))
     };
     let text = format!("[{}]", (0..20_000).map(object).collect::<Vec<_>>().join(","));
-    let name = case.put(&text).await;
+    let name = case.store(&text).await;
     let query = "map(select(.open)) | length, .[-1].name";
     assert_eq!(case.query(&name, query, json!({})).await.expect("an answer"), "10000\n\"item 19998\"");
 }
@@ -206,11 +206,11 @@ async fn an_output_of_many_objects_can_be_queried() {
 async fn a_program_that_is_not_ours_is_called_so() {
     let case = Case::new("foreign");
     let settings = OutputSettings::new(&case.folder);
-    let name = case.put("0").await;
+    let name = case.store("0").await;
     let outputs = Outputs::new(settings, "chat", Some(Program::at("/bin/false"))).expect("outputs");
     let query = json!({"filename": name, "query": "."});
-    let error = outputs.answer(HostTool::QueryLargeOutput, &query).await.expect_err("an error");
-    assert!(matches!(error, ReadError::Foreign(_)), "{error:?}");
+    let error = outputs.call_tool(HostTool::QueryLargeOutput, &query).await.expect_err("an error");
+    assert!(matches!(error, ReadError::OtherProgram(_)), "{error:?}");
     assert!(error.hint().is_some());
 }
 
@@ -234,7 +234,7 @@ async fn a_query_that_is_given_up_is_ended() {
         panic!("running: {}", !running);
     };
     let case = Case::new("given_up");
-    let name = case.put("0").await;
+    let name = case.store("0").await;
     tokio::select! {
         _ = case.query(&name, FILTER, json!({})) => panic!("it ended"),
         () = wait_until(true) => {}

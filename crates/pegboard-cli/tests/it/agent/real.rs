@@ -3,7 +3,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use pegboard_agent::{Agent, AgentBuilder, DialectName, Event, Limits, Model, ToolSearch, outputs::OutputSettings};
+use pegboard_agent::{
+    Agent, AgentBuilder, AgentEvent, DialectName, Model, RunLimits, ToolSearch, outputs::OutputSettings,
+};
 use pegboard_core::Secret;
 use pegboard_llm::{Client, Provider as Vendor, client};
 use pegboard_testkit::provider::{Part, Provider, Script, Turn};
@@ -57,7 +59,7 @@ pub(crate) async fn run(agent: &Agent, prompt: &str) -> Vec<(String, bool)> {
     let mut run = agent.stream(prompt);
     let mut results = Vec::new();
     while let Some(event) = run.next().await {
-        if let Event::CallFinished { text, is_error, .. } = event {
+        if let AgentEvent::CallFinished { text, is_error, .. } = event {
             results.push((text, is_error));
         }
     }
@@ -90,7 +92,7 @@ async fn search_add_call_answer_with_real_servers_and_each_provider() {
         ]);
         let provider = Provider::start(script.forbid("time___get_current_time", 2).forbid("time___convert_time", 9));
         let agent = agent(model, &provider).mcp_config(&config).build().await.expect("an agent");
-        assert_eq!(agent.failures(), [], "{model}");
+        assert_eq!(agent.failed_servers(), [], "{model}");
         let results = run(&agent, "What time is it?").await;
         let about = format!("{model}: {results:?}");
         assert!(results[0].0.contains("get_current_time"), "{about}");
@@ -170,7 +172,7 @@ async fn fifty_megabytes_go_to_a_file() {
     let mut run_ = agent.stream("All of it");
     let mut kept = None;
     while let Some(event) = run_.next().await {
-        if let Event::CallFinished { offloaded, .. } = event {
+        if let AgentEvent::CallFinished { offloaded, .. } = event {
             kept = offloaded;
         }
     }
@@ -203,11 +205,11 @@ async fn a_call_that_is_cancelled_is_told_to_its_process() {
     let folder = Folder::new("agent-cancelled");
     let config = config(&folder, &json!({"fixture": fixture(&["--extras"])}));
     let provider = Provider::start(Script::new([call("slow", json!({"ms": 60_000})), say("Never mind.")]));
-    let limits = Limits { startup: Duration::from_secs(60), ..Limits::default() };
+    let limits = RunLimits { startup: Duration::from_secs(60), ..RunLimits::default() };
     let agent = agent(MODELS[0], &provider).mcp_config(&config).limits(limits).build().await.expect("an agent");
     let mut run_ = agent.stream("Sleep");
     while let Some(event) = run_.next().await {
-        if matches!(event, Event::CallStarted { .. }) {
+        if matches!(event, AgentEvent::CallStarted { .. }) {
             break;
         }
     }

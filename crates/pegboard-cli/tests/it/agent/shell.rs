@@ -18,7 +18,7 @@ use std::{
 
 use pegboard_agent::{
     Program,
-    shell::{Api, Ran, Sandbox, SandboxKind, SandboxPolicy, Shell, ShellError, ShellSettings},
+    shell::{ApiAccess, CommandOutput, Sandbox, SandboxKind, SandboxPolicy, Shell, ShellError, ShellSettings},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
@@ -42,7 +42,12 @@ struct Place {
 }
 
 impl Place {
-    fn new(test: &str, kind: &'static str, adjust: &dyn Fn(&mut ShellSettings), api: Option<Api>) -> Option<Self> {
+    fn new(
+        test: &str,
+        kind: &'static str,
+        adjust: &dyn Fn(&mut ShellSettings),
+        api: Option<ApiAccess>,
+    ) -> Option<Self> {
         let mark = format!("{test}-{kind}-{}", std::process::id());
         let outside = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shell-{test}-{kind}"));
         let _ = fs::remove_dir_all(&outside);
@@ -66,7 +71,7 @@ impl Place {
         Some(Self { kind, shell: Arc::new(shell), outside, mark })
     }
 
-    async fn run(&self, command: &str) -> Ran {
+    async fn run(&self, command: &str) -> CommandOutput {
         self.shell.run(command, None).await.expect("it runs")
     }
 

@@ -1,4 +1,4 @@
-//! Capabilities in a user namespace: kept while the sandbox is built, then given up for good.
+//! Capabilities in a user namespace: kept while the sandbox is built, then dropped permanently.
 
 use std::io;
 
@@ -8,24 +8,24 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
-/// What building the sandbox takes: mounts and the host name, the loopback interface, the
-/// limit on user namespaces, and giving all of it up.
+/// The capabilities for building the sandbox: mounts and the host name, the loopback interface, the
+/// limit on user namespaces, and dropping capabilities.
 const NEEDED: [CapabilitySet; 4] =
     [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN, CapabilitySet::SYS_RESOURCE, CapabilitySet::SETPCAP];
 
-/// Lets the program that this process starts have what it needs.
+/// Passes the needed capabilities on to the program that this process starts.
 pub(super) fn keep_in_child() -> io::Result<()> {
     namespaces::keep_capabilities(&NEEDED)
 }
 
-/// Gives up all capabilities, and every way to gain one.
+/// Drops all capabilities, and every way to gain one.
 pub(super) fn drop_all() -> io::Result<()> {
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         match capability_is_in_bounding_set(capability) {
             Ok(true) => remove_capability_from_bounding_set(capability)?,
             Ok(false) => {}
-            // The kernel has no more.
+            // The kernel has no further capabilities.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
         }

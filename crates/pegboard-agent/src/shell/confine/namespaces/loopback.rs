@@ -1,4 +1,4 @@
-//! The loopback interface of a new network namespace, which is down at first.
+//! Brings up the loopback interface of a new network namespace, which is down at first.
 
 use std::io;
 
@@ -25,7 +25,7 @@ const LENGTH: usize = 32;
 
 /// Brings the interface up. The kernel gives it its address.
 pub(super) fn raise() -> io::Result<()> {
-    // The protocol that is meant without another is that of routes and interfaces.
+    // The default protocol is that of routes and interfaces.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, &request(), SendFlags::empty())?;
     let mut reply = [0; 256];
@@ -33,19 +33,19 @@ pub(super) fn raise() -> io::Result<()> {
     acknowledged(&reply[..length.min(reply.len())])
 }
 
-/// The request to bring the interface up, in the byte order of this machine.
+/// Returns the request to bring the interface up, in native byte order.
 fn request() -> Vec<u8> {
     let mut message = Vec::with_capacity(LENGTH);
     message.extend(u32::to_ne_bytes(LENGTH as u32));
     message.extend(NEW_LINK.to_ne_bytes());
     message.extend(REQUEST.to_ne_bytes());
-    // Its number and its sender: there is one message, and the kernel knows who sends it.
+    // Sequence number and sender are zero: there is one message, and the kernel knows its sender.
     message.extend([0; 8]);
-    // No family and no kind.
+    // Family and type are zero.
     message.extend([0; 4]);
     message.extend(INDEX.to_ne_bytes());
     message.extend(UP.to_ne_bytes());
-    // Which flags are changed.
+    // The mask of the changed flags.
     message.extend(UP.to_ne_bytes());
     message
 }

@@ -1,7 +1,7 @@
-//! The sandbox of namespaces that this program makes itself, where bubblewrap is missing.
+//! The sandbox of namespaces that this program creates itself, without bubblewrap.
 //!
-//! It is two processes between the watcher and the command. The first creates the namespaces
-//! and waits. The second is the first process in them: it builds the file system, gives up
+//! It consists of two processes between the watcher and the command. The first creates the
+//! namespaces and waits. The second is the first process in them: it builds the file system, drops
 //! its capabilities and becomes the part inside, which runs the command as its child.
 //!
 //! ```text
@@ -31,12 +31,12 @@ use super::{bubblewrap::OURS, spec::Layout};
 /// The host name inside.
 const HOST_NAME: &[u8] = b"pegboard";
 
-/// Creates the namespaces and waits for what runs in them.
+/// Creates the namespaces and waits for the process in them.
 pub(super) fn run(layout: &str) -> ExitCode {
     exit_code(separate(layout))
 }
 
-/// Builds the file system and becomes the part inside; returns only when that failed.
+/// Builds the file system and becomes the part inside; returns only if that failed.
 pub(super) fn run_root(layout: &str) -> ExitCode {
     exit_code(build(layout))
 }
@@ -51,13 +51,14 @@ fn exit_code(result: Result<u8, String>) -> ExitCode {
 
 fn separate(layout: &str) -> Result<u8, String> {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // When the whole machine runs out of memory, this goes first. Inside it cannot be written.
+    // The first process to be killed when the machine runs out of memory. This cannot be set
+    // inside.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let new =
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET | UnshareFlags::NEWUTS;
     namespaces::unshare_with_user(new).map_err(|error| format!("cannot create a user namespace: {error}"))?;
-    // Not every kernel has them.
+    // Not supported by every kernel.
     let _ = namespaces::unshare(UnshareFlags::NEWCGROUP);
     capabilities::keep_in_child().map_err(|error| format!("cannot use capabilities in a user namespace: {error}"))?;
     let mut command = Command::new(&own);
@@ -67,15 +68,15 @@ fn separate(layout: &str) -> Result<u8, String> {
 }
 
 fn build(layout: &str) -> Result<u8, String> {
-    // Everything in the namespaces ends with this process.
+    // All processes in the namespaces end with this process.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let layout: Layout = serde_json::from_str(layout).map_err(|error| error.to_string())?;
     loopback::raise().map_err(|error| format!("cannot set up the loopback interface: {error}"))?;
     rustix::system::sethostname(HOST_NAME).map_err(|error| format!("cannot set the host name: {error}"))?;
     mounts::build(&layout)?;
     capabilities::drop_all().map_err(|error| format!("cannot drop capabilities: {error}"))?;
-    // Started anew from its read-only copy: through `/proc/1/exe` a command could otherwise
-    // change the mode of the file outside.
+    // Started again from its read-only copy: otherwise a command could change the mode of the file
+    // outside through `/proc/1/exe`.
     let program = Path::new(OURS).join("confine");
     let error = Command::new(&program).args(["confine", "--inside"]).env_clear().exec();
     Err(format!("cannot start `{}`: {error}", program.display()))

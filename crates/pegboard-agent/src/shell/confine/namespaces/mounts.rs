@@ -1,5 +1,5 @@
-//! The file system of the sandbox: the system's programs and what is named, read-only; the
-//! working folder; and folders in memory. Nothing else is there.
+//! The file system of the sandbox: the system's programs and configured paths, read-only; the
+//! working folder; and folders in memory.
 
 use std::{
     collections::BTreeSet,
@@ -28,16 +28,16 @@ use crate::shell::{
     },
 };
 
-/// Where the old root is while the new one is built.
+/// The path of the old root while the new one is built.
 const OLD: &str = "/old";
 
-/// Where the new root is built.
+/// The path of the new root while it is built.
 const NEW: &str = "/new";
 
 /// Devices that every program expects.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Links in `/dev` to what a process has open.
+/// Links in `/dev` to open files of the process.
 const LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -46,16 +46,16 @@ const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// What every mount gets.
+/// Flags of every mount.
 const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
-/// What a command may do with something that it sees.
+/// The access of a command to a mounted path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
     Write,
-    /// Read and write what the device stands for, and change nothing about the file: special
-    /// files can be written on a read-only mount, and their modes cannot be changed.
+    /// Read and write through the device, without changing the file: special files can be written
+    /// on a read-only mount, and their modes cannot be changed.
     Device,
 }
 
@@ -69,7 +69,7 @@ impl Access {
     }
 }
 
-/// Something of the old root in the new one.
+/// A path of the old root that is shown in the new one.
 enum Entry {
     Link { target: PathBuf, at: PathBuf },
     Bind { source: PathBuf, at: PathBuf, access: Access },
@@ -97,18 +97,19 @@ pub(super) fn build(layout: &Layout) -> Result<(), String> {
     finish().map_err(|error| format!("cannot leave the old root file system: {error}"))
 }
 
-/// What the sandbox has of the system. Links are resolved now: later they would lead elsewhere.
+/// Returns the system files of the sandbox. Links are resolved now: later they would resolve
+/// differently.
 fn entries(layout: &Layout) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     for folder in PROGRAMS {
         match fs::read_link(folder) {
             // `/bin` is a link on most systems, and must stay one to be found in `/usr`.
             Ok(target) => entries.push(Entry::Link { target, at: folder.into() }),
-            Err(_) => entries.extend(Entry::if_there(folder.as_ref())),
+            Err(_) => entries.extend(Entry::existing(folder.as_ref())),
         }
     }
-    entries.extend(CONFIGURATION.iter().filter_map(|path| Entry::if_there(path.as_ref())));
-    entries.extend(layout.readable.iter().filter_map(|path| Entry::if_there(path)));
+    entries.extend(CONFIGURATION.iter().filter_map(|path| Entry::existing(path.as_ref())));
+    entries.extend(layout.readable.iter().filter_map(|path| Entry::existing(path)));
     let ours = |name: &str| Path::new(OURS).join(name);
     let mut needed = vec![
         (&layout.program, ours("confine"), Access::Read),
@@ -123,8 +124,8 @@ fn entries(layout: &Layout) -> Result<Vec<Entry>, String> {
 }
 
 impl Entry {
-    /// A path that is shown where it is, if there is such a file.
-    fn if_there(path: &Path) -> Option<Self> {
+    /// Creates an entry for a path at the same place, if the file exists.
+    fn existing(path: &Path) -> Option<Self> {
         let source = path.canonicalize().ok()?;
         Some(Self::Bind { source, at: path.to_owned(), access: Access::Read })
     }
@@ -138,9 +139,9 @@ impl Entry {
     }
 }
 
-/// Makes an empty folder in memory the root, with the old root and the new one in it.
+/// Makes an empty folder in memory the root, with the old and the new root in it.
 fn begin(base: &Path) -> io::Result<()> {
-    // What is mounted here must not appear outside.
+    // Mounts made here must not appear outside.
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     mount("tmpfs", base, "tmpfs", PLAIN, Some(c"mode=0755"))?;
     for folder in [OLD, NEW] {
@@ -183,7 +184,7 @@ fn devices() -> Result<(), String> {
         .map_err(|error| format!("cannot mount `/dev/pts`: {error}"))
 }
 
-/// A folder in memory.
+/// Mounts a folder in memory.
 fn memory(folder: &Path, options: &str) -> Result<(), String> {
     let at = below(folder);
     let made = CString::new(options).map_err(io::Error::from).and_then(|options| {
@@ -193,7 +194,7 @@ fn memory(folder: &Path, options: &str) -> Result<(), String> {
     made.map_err(|error| format!("cannot mount `{}`: {error}", folder.display()))
 }
 
-/// Shows something of the old root in the new one, with all that is mounted below it.
+/// Mounts a path of the old root in the new one, with all mounts below it.
 fn bind(source: &Path, at: &Path, access: Access) -> io::Result<()> {
     let source = Path::new(OLD).join(source.strip_prefix("/").unwrap_or(source));
     if fs::metadata(&source)?.is_dir() {
@@ -205,12 +206,12 @@ fn bind(source: &Path, at: &Path, access: Access) -> io::Result<()> {
     mount_bind_recursive(&source, at)?;
     let mut done = BTreeSet::new();
     for mounted in mounts_below(at)? {
-        // Of two in one place, only the upper one can be reached.
+        // Of two mounts in one place, only the upper one is accessible.
         if !done.insert(mounted.at.clone()) {
             continue;
         }
         match seal(&mounted.at, mounted.flags | access.flags()) {
-            // What this user cannot reach, its commands cannot either.
+            // A mount that this user cannot access is not accessible to its commands either.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_closed(&mounted.at, at) => {}
             sealed => sealed?,
         }
@@ -218,7 +219,7 @@ fn bind(source: &Path, at: &Path, access: Access) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a mount below this folder cannot be reached.
+/// Returns whether a mount below this folder is inaccessible.
 fn is_closed(mounted: &Path, folder: &Path) -> bool {
     let unreachable = fs::symlink_metadata(mounted).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
     mounted != folder && unreachable
@@ -229,7 +230,7 @@ fn seal(at: &Path, flags: MountFlags) -> io::Result<()> {
     Ok(mount_remount(at, MountFlags::BIND | flags, c"")?)
 }
 
-/// The flags that a mount of our own was made with.
+/// Returns the flags of a mount that this program created.
 fn own_flags(folder: &str) -> MountFlags {
     if folder == "/proc" { MountFlags::NOEXEC } else { MountFlags::empty() }
 }
@@ -238,12 +239,12 @@ fn create_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-/// A path in the new root.
+/// Returns a path in the new root.
 fn below(path: &Path) -> PathBuf {
     Path::new(NEW).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// No further user namespaces, in which a command would have capabilities again.
+/// Forbids further user namespaces, in which a command would have capabilities again.
 fn forbid_user_namespaces() -> io::Result<()> {
     match fs::write(below(Path::new("/proc/sys/user/max_user_namespaces")), "0") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -258,17 +259,17 @@ struct Mounted {
     flags: MountFlags,
 }
 
-/// The mounts at and below this path.
+/// Returns the mounts at and below this path.
 fn mounts_below(path: &Path) -> io::Result<Vec<Mounted>> {
     let table = fs::read(below(Path::new("/proc/self/mountinfo")))?;
     let mounts = table.split(|byte| *byte == b'\n').filter_map(Mounted::parse);
     let found: Vec<Mounted> = mounts.filter(|mounted| mounted.at.starts_with(path)).collect();
-    // The one that was just made must be there.
+    // The mount that was just made must be among them.
     if found.iter().any(|mounted| mounted.at == path) { Ok(found) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 impl Mounted {
-    /// What a line of `/proc/PID/mountinfo` says.
+    /// Parses a line of `/proc/PID/mountinfo`.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let at = PathBuf::from(OsString::from_vec(unescape(fields.nth(4)?)));
@@ -279,14 +280,14 @@ impl Mounted {
             "nodev" => MountFlags::NODEV,
             "noexec" => MountFlags::NOEXEC,
             "nosymfollow" => MountFlags::NOSYMFOLLOW,
-            // How access times are kept stays as it is.
+            // The handling of access times is kept.
             _ => MountFlags::empty(),
         });
         Some(Self { at, flags: flags.collect() })
     }
 }
 
-/// Spaces and the like are written as a backslash and three octal digits.
+/// Decodes octal escapes, such as `\040` for a space.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;

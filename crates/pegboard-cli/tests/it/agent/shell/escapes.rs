@@ -8,12 +8,12 @@ use std::{
     thread,
 };
 
-use pegboard_agent::shell::Api;
+use pegboard_agent::shell::ApiAccess;
 
 use super::{Place, each};
 
 /// A tool API that answers one request with what it was sent.
-fn answer_once() -> (Api, thread::JoinHandle<()>) {
+fn answer_once() -> (ApiAccess, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let answering = thread::spawn(move || {
@@ -27,7 +27,7 @@ fn answer_once() -> (Api, thread::JoinHandle<()>) {
         let answer = format!("HTTP/1.0 200 OK\r\n\r\n{}", String::from_utf8_lossy(&request));
         connection.write_all(answer.as_bytes()).expect("somebody reads");
     });
-    (Api { address, token: "the-token".to_owned() }, answering)
+    (ApiAccess { address, token: "the-token".to_owned() }, answering)
 }
 
 #[tokio::test]

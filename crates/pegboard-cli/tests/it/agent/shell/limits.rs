@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pegboard_agent::shell::{Ending, Ran, ShellSettings};
+use pegboard_agent::shell::{CommandOutput, ExceededLimit, ShellSettings};
 
 use super::{Place, each};
 
@@ -17,7 +17,7 @@ fn small(settings: &mut ShellSettings) {
     settings.output_bytes = 10_000;
 }
 
-async fn check(place: &Place, command: &str, ended_by: Option<Ending>) -> Ran {
+async fn check(place: &Place, command: &str, ended_by: Option<ExceededLimit>) -> CommandOutput {
     let ran = place.run(command).await;
     assert_eq!(ran.ended_by, ended_by, "{}: `{command}`: {ran:?}", place.kind);
     assert_ne!(ran.exit_code, 0, "{}: `{command}`: {ran:?}", place.kind);
@@ -36,7 +36,7 @@ async fn a_fork_bomb_is_contained() {
             "f='[ $0 -gt 9 ] || { setsid bash -c \"$f\" $(($0+1)) & setsid bash -c \"$f\" $(($0+1)) & }; sleep 9'; \
              export f; bash -c \"$f\" 0; sleep 1000",
         ] {
-            check(place, bomb, Some(Ending::Processes)).await;
+            check(place, bomb, Some(ExceededLimit::Processes)).await;
         }
     })
     .await;
@@ -49,10 +49,10 @@ async fn memory_is_limited_for_one_and_for_all() {
         assert_eq!(ran.stdout, format!("{}\n0\n", 256 * 1024), "{}", place.kind);
         // Whichever comes first.
         let is_refused = ran.stderr.contains("memory") && ran.ended_by.is_none();
-        assert!(is_refused || ran.ended_by == Some(Ending::Memory), "{}: {ran:?}", place.kind);
+        assert!(is_refused || ran.ended_by == Some(ExceededLimit::Memory), "{}: {ran:?}", place.kind);
         let hold = "hold() { (head -c 80M /dev/zero; sleep 1000) | tail > /dev/null; }";
         let many = format!("{hold}; for i in 1 2 3 4; do hold & done; wait");
-        check(place, &many, Some(Ending::Memory)).await;
+        check(place, &many, Some(ExceededLimit::Memory)).await;
     })
     .await;
 }
@@ -63,14 +63,15 @@ async fn disk_is_limited_by_bytes_and_by_files() {
         let one = check(place, "yes > file", None).await;
         // Ended by the signal for files that are too large.
         assert_eq!(one.exit_code, 128 + 25, "{one:?}");
-        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(Ending::Disk)).await;
+        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(ExceededLimit::Disk))
+            .await;
         // What is there may stay, and can be removed.
         let ran = place.run("ls f1 && rm -f f* && ls | wc -l").await;
         assert_eq!((ran.exit_code, ran.stdout.as_str()), (0, "f1\n0\n"), "{ran:?}");
-        check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(Ending::Disk)).await;
+        check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(ExceededLimit::Disk)).await;
         assert_eq!(place.run("rm -f e*").await.exit_code, 0);
         let hidden = "for i in $(seq 9); do exec {fd}> f; rm f; head -c 4M /dev/zero >&$fd; done; sleep 1000";
-        check(place, hidden, Some(Ending::Disk)).await;
+        check(place, hidden, Some(ExceededLimit::Disk)).await;
     })
     .await;
 }
@@ -79,7 +80,7 @@ async fn disk_is_limited_by_bytes_and_by_files() {
 async fn what_cannot_be_measured_ends_the_command_and_can_be_removed() {
     each("unmeasured", small, async |place| {
         // Too deep.
-        check(place, "for i in $(seq 260); do mkdir d; cd d; done; sleep 1000", Some(Ending::Disk)).await;
+        check(place, "for i in $(seq 260); do mkdir d; cd d; done; sleep 1000", Some(ExceededLimit::Disk)).await;
         assert_eq!(place.run("rm -rf d; ls").await.stdout, "", "{}", place.kind);
         // Closed, where a command can do that.
         if place.landlock().is_none() {
@@ -96,11 +97,11 @@ async fn what_cannot_be_measured_ends_the_command_and_can_be_removed() {
         check(
             place,
             "python3 -c \"import os, time; [open(f'f{i}', 'w').close() for i in range(6000)]; time.sleep(99)\"",
-            Some(Ending::Disk),
+            Some(ExceededLimit::Disk),
         )
         .await;
         assert_eq!(place.run("rm -f e* f*; ls").await.stdout, "", "{}", place.kind);
-        check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(Ending::Disk)).await;
+        check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(ExceededLimit::Disk)).await;
     })
     .await;
 }
@@ -121,20 +122,20 @@ for i in range(9):
         f.write(bytes(8 << 20)); f.flush(); libc.mmap(None, 4 << 20, 1, 1, f.fileno(), 0)
     os.unlink('f')
 time.sleep(99)";
-        check(place, &python(mapped), Some(Ending::Disk)).await;
+        check(place, &python(mapped), Some(ExceededLimit::Disk)).await;
         let sockets = "import socket, time; held = [socket.socketpair() for i in range(330)]; time.sleep(99)";
-        check(place, &python(sockets), Some(Ending::Memory)).await;
+        check(place, &python(sockets), Some(ExceededLimit::Memory)).await;
         let flood = "import os, time
 held = [open('/dev/null') for i in range(1000)]
 for i in range(22):
     if os.fork() == 0: break
 time.sleep(99)";
-        check(place, &python(flood), Some(Ending::Disk)).await;
+        check(place, &python(flood), Some(ExceededLimit::Disk)).await;
         let wandering = "import os
 os.makedirs('a/x'); os.mkdir('b')
 for i in range(9): open(f'a/x/{i}', 'wb').write(bytes(4 << 20))
 while True: os.rename('a/x', 'b/x'); os.rename('b/x', 'a/x')";
-        check(place, &python(wandering), Some(Ending::Disk)).await;
+        check(place, &python(wandering), Some(ExceededLimit::Disk)).await;
         assert_eq!(place.run("rm -rf a b").await.exit_code, 0);
     })
     .await;
@@ -151,7 +152,7 @@ for i in range(6):
     time.sleep(0.1)
 time.sleep(99)";
         let ran = place.run(&python(shared)).await;
-        assert_eq!(ran.ended_by, Some(Ending::Memory), "{}: {ran:?}", place.kind);
+        assert_eq!(ran.ended_by, Some(ExceededLimit::Memory), "{}: {ran:?}", place.kind);
         // None of it goes through descriptors that nobody sees.
         let ran = place.run(&python("import os; os.memfd_create('x')")).await;
         assert!(ran.stderr.contains("Function not implemented"), "{}: {ran:?}", place.kind);
@@ -166,7 +167,7 @@ async fn temporary_files_are_limited() {
         |settings| (small(settings), settings.temporary_bytes = MIB).0,
         async |place| {
             let fill = "for i in $(seq 9); do head -c 4M /dev/zero > $TMPDIR/f$i || exit 9; done; sleep 1000";
-            let ending = (place.kind == "landlock").then_some(Ending::Disk);
+            let ending = (place.kind == "landlock").then_some(ExceededLimit::Disk);
             check(place, fill, ending).await;
             if place.landlock().is_none() {
                 check(place, &fill.replace("$TMPDIR", "/dev/shm"), None).await;
@@ -174,7 +175,7 @@ async fn temporary_files_are_limited() {
             assert_eq!(place.run("ls $TMPDIR").await.stdout, "");
             // Empty files take room too.
             let many = "import os, time; [open(os.environ['TMPDIR'] + f'/{i}', 'w').close() for i in range(600)]; time.sleep(99)";
-            check(place, &python(many), Some(Ending::Disk)).await;
+            check(place, &python(many), Some(ExceededLimit::Disk)).await;
             let closed = "mkdir $TMPDIR/a; (umask 277; mkdir $TMPDIR/a/b)";
             assert_eq!(place.run(closed).await.exit_code, 0);
             if place.landlock().is_none() {
@@ -190,7 +191,7 @@ async fn endless_output_is_cut() {
     each("endless", small, async |place| {
         for command in ["yes", "yes >&2", "cat /dev/zero", "cat /dev/urandom"] {
             let ran = place.shell.run(command, Some(Duration::from_millis(500))).await.expect("it runs");
-            assert_eq!(ran.ended_by, Some(Ending::Timeout), "{command}");
+            assert_eq!(ran.ended_by, Some(ExceededLimit::Timeout), "{command}");
             assert!(ran.stdout.len() + ran.stderr.len() < 3 * 10_000 + 100, "{command}");
         }
     })
@@ -216,7 +217,12 @@ async fn what_runs_for_ever_is_ended_with_all_it_started() {
         });
         for (command, run) in commands.iter().zip(running) {
             let ran = run.await.expect("no panic").expect("it runs");
-            assert_eq!((ran.exit_code, ran.ended_by), (137, Some(Ending::Timeout)), "{}: `{command}`", place.kind);
+            assert_eq!(
+                (ran.exit_code, ran.ended_by),
+                (137, Some(ExceededLimit::Timeout)),
+                "{}: `{command}`",
+                place.kind
+            );
         }
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pegboard_agent::shell::{Ending, ShellError};
+use pegboard_agent::shell::{ExceededLimit, ShellError};
 
 use super::{Place, each};
 
@@ -82,7 +82,7 @@ async fn what_no_command_can_be_is_refused() {
             check(place, &format!("#{}", "x".repeat(64 * 1024 - 1)), 0, "").await;
             // Nobody gets more time than there is.
             let ran = place.shell.run("sleep 1000", Some(Duration::from_secs(1000))).await.expect("it runs");
-            assert_eq!((ran.exit_code, ran.ended_by), (137, Some(Ending::Timeout)));
+            assert_eq!((ran.exit_code, ran.ended_by), (137, Some(ExceededLimit::Timeout)));
         },
     )
     .await;
@@ -147,6 +147,6 @@ async fn without_a_sandbox_there_are_limits_and_a_warning() {
     assert!(place.shell.sandbox().to_string().contains("WITHOUT A SANDBOX"));
     check(&place, "echo bare", 0, "bare\n").await;
     let ran = place.shell.run("setsid sleep 1000 & sleep 1000", Some(Duration::from_secs(1))).await.expect("it runs");
-    assert_eq!(ran.ended_by, Some(Ending::Timeout));
+    assert_eq!(ran.ended_by, Some(ExceededLimit::Timeout));
     place.assert_in_order().await;
 }
