@@ -21,7 +21,7 @@ use std::{
 
 use clap::Args;
 use pegboard_core::Catalog;
-use pegboard_engine::kept::{KeepsIndex, KeptError};
+use pegboard_engine::blocks::{KeepsIndex, KeptError};
 use pegboard_process::System;
 use pegboard_state::{Folder, digest};
 

@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
-use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, kept::KeepsIndex};
+use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, blocks::KeepsIndex};
 use pegboard_llm::embeddings::{Embedder, EmbeddingRanker};
 #[cfg(feature = "bm25")]
 use pegboard_tantivy::Bm25;

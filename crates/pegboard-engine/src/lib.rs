@@ -23,8 +23,8 @@
 
 mod actions;
 pub mod analysis;
+pub mod blocks;
 mod hybrid;
-pub mod kept;
 mod languages;
 pub mod lexical;
 pub mod lint;

@@ -4,7 +4,7 @@
 //! arguments only to explain a hit; these are in a block of their own.
 
 use pegboard_core::{Annotations, Catalog, RawTool, Tool};
-use pegboard_engine::kept::{Block, BlockKind, BlockWriter, KeptError};
+use pegboard_engine::blocks::{Block, BlockKind, BlockWriter, KeptError};
 use serde_json::value::RawValue;
 
 use crate::catalogs::{Note, Notes};

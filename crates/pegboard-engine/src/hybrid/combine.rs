@@ -22,11 +22,11 @@ use crate::{
     analysis::is_stop_word,
     languages,
     lexical::{
-        answer::{Buffers, NAMED, POOL, for_each_raised, hit},
         explain,
         index::View,
         plan::{Found, Word},
         scorer::{Candidate, compare},
+        search::{Buffers, NAMED, POOL, for_each_raised, hit},
     },
     semantic::{BLOCK, FirstOf, Model, Reading, Vector},
 };

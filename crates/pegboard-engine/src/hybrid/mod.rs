@@ -17,7 +17,7 @@ use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection, Tool
 
 pub(crate) use self::external::{External, ExternalTable};
 use crate::{
-    kept::{KeepsIndex, KeptError},
+    blocks::{KeepsIndex, KeptError},
     lexical::{KeptIndex, Searcher, Settings},
     semantic::{Model, requests_of},
 };

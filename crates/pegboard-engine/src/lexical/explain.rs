@@ -3,10 +3,10 @@
 use pegboard_core::{Field, Reason, Tool, ranking::term_label};
 
 use super::{
-    answer::NAMED,
     document::{DocumentReader, for_each_name_key},
     names::Mention,
     plan::Plan,
+    search::NAMED,
     settings::Settings,
     vocabulary::NAME_KEY,
 };

@@ -1,17 +1,17 @@
 //! Ranking by words: exact names, fielded BM25 over a compact index, tolerance for typos, and an answer to each intent
 //! of a query. The index also holds the vectors of [`hybrid`](crate::hybrid), which ranks by words and meaning.
 
-pub(crate) mod answer;
 mod bitmap;
 mod document;
 pub(crate) mod explain;
 pub(crate) mod index;
 mod intents;
-mod kept;
 mod names;
-mod near;
+mod near_terms;
 pub(crate) mod plan;
+mod saved_index;
 pub(crate) mod scorer;
+pub(crate) mod search;
 mod searcher;
 pub(crate) mod segment;
 mod settings;
@@ -21,7 +21,7 @@ use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
 
 pub use self::{
     document::for_each_text,
-    kept::KeptIndex,
+    saved_index::KeptIndex,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
 pub(crate) use self::{searcher::Searcher, vocabulary::letter_bits};

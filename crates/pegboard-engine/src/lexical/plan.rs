@@ -4,7 +4,7 @@
 use super::{
     document::{TermKind, server_key},
     index::View,
-    near::{self, Near},
+    near_terms::{self, Near},
     settings::Settings,
     vocabulary::Vocabulary,
 };
@@ -275,9 +275,9 @@ impl Terms {
 }
 
 /// The share of a word's worth that a near spelling keeps.
-pub(crate) fn share_of(kind: near::Kind, settings: &Settings) -> f32 {
+pub(crate) fn share_of(kind: near_terms::Kind, settings: &Settings) -> f32 {
     match kind {
-        near::Kind::Edits(edits) => settings.typo.powi(edits as i32),
-        near::Kind::Beginning | near::Kind::Compound => settings.prefix,
+        near_terms::Kind::Edits(edits) => settings.typo.powi(edits as i32),
+        near_terms::Kind::Beginning | near_terms::Kind::Compound => settings.prefix,
     }
 }

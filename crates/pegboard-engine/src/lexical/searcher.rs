@@ -7,8 +7,8 @@ use pegboard_core::{
 };
 
 use super::{
-    answer::Buffers,
     index::{Index, View},
+    search::Buffers,
     settings::Settings,
 };
 use crate::{hybrid::External, semantic::Model};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     actions::ToolAction,
-    kept::{Block, BlockWriter, KeptError},
+    blocks::{Block, BlockWriter, KeptError},
     semantic::{FirstTokens, Model, ToolReader, Vectors},
 };
 

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use crate::kept::{Block, BlockWriter, KeptError};
+use crate::blocks::{Block, BlockWriter, KeptError};
 
 /// Begins the entries that stand for whole folded names instead of words. No folded
 /// word contains it.

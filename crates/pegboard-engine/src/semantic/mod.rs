@@ -24,7 +24,7 @@
 //! ```
 
 mod file;
-mod first;
+mod first_tokens;
 mod header;
 pub(crate) mod kernel;
 mod pieces;
@@ -47,7 +47,7 @@ pub use self::{
     vector::Vector,
 };
 pub(crate) use self::{
-    first::{FirstOf, FirstTokens},
+    first_tokens::{FirstOf, FirstTokens},
     header::is_share,
     requests::{request_at, request_starts, requests_of},
     table::{BLOCK, Similarity, Vectors},

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::Catalog;
 
 use super::{Lexical, index::Index, searcher::Searcher, segment::Segment};
-use crate::kept::{Block, BlockKind, BlockWriter, KeepsIndex, KeptError, checksum};
+use crate::blocks::{Block, BlockKind, BlockWriter, KeepsIndex, KeptError, checksum};
 
 /// Grows with every change of what sections mean.
 const VERSION: u32 = 2;
