@@ -18,8 +18,8 @@ const WRITER_BYTES: usize = 64 << 20;
 /// The server of a tool that has none.
 const NO_SERVER: &str = "unknown";
 
-/// One segment, so that a document's number is the tool's place in `tools` and equal catalogs
-/// give equal scores.
+/// The index of one catalog snapshot: one segment, so that a document's number is the tool's
+/// position in `tools` and equal catalogs give equal scores.
 pub(crate) struct Index {
     tools: Vec<Arc<Tool>>,
     searcher: Searcher,
@@ -65,7 +65,7 @@ impl Index {
         }
         let index = writer.finalize()?;
         let mut parser = QueryParser::for_index(&index, vec![fields.searchable_text]);
-        // For prefixes with too many words; what users write as one is refused before.
+        // For prefixes with too many words; those that users write are rejected before.
         parser.allow_regexes();
         let searcher = index.reader()?.searcher();
         Ok(Self { tools, searcher, parser, fields })
@@ -75,7 +75,7 @@ impl Index {
         query::parse(text, &self.parser, self)
     }
 
-    /// All matching tools, best first.
+    /// Returns all matching tools, best first.
     pub(crate) fn search(&self, parsed: &Parsed) -> Result<Vec<Hit>, TantivyError> {
         let mut hits = Vec::new();
         self.for_each(&*parsed.query, &mut |doc, score| {
@@ -90,7 +90,7 @@ impl Index {
         Ok(hits)
     }
 
-    /// The pieces of the query that no tool matches.
+    /// Returns the pieces of the query that no tool matches.
     pub(crate) fn unmatched(&self, parsed: &Parsed) -> Result<Vec<String>, TantivyError> {
         let mut unmatched = Vec::new();
         for piece in &parsed.pieces {
@@ -106,7 +106,7 @@ impl Index {
         Ok(unmatched)
     }
 
-    /// What each piece of the query alone would give the tool of `hit`.
+    /// Returns the score of each piece of the query alone for the tool of `hit`.
     pub(crate) fn reasons(&self, parsed: &Parsed, hit: &Hit) -> Result<Vec<Reason>, TantivyError> {
         let mut reasons = Vec::new();
         for piece in &parsed.pieces {
@@ -123,7 +123,7 @@ impl Index {
         Ok(reasons)
     }
 
-    /// Runs `query` until `visit` (document, score) says to stop.
+    /// Runs `query` until `visit` (document, score) returns `false`.
     fn for_each(&self, query: &dyn Query, visit: &mut dyn FnMut(DocId, f32) -> bool) -> Result<(), TantivyError> {
         let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
         for reader in self.searcher.segment_readers() {
@@ -179,7 +179,7 @@ impl Index {
     }
 }
 
-/// The name with its server in front, which is what the index of the reference system holds.
+/// Returns the name with its server in front, as in the index of the reference system.
 fn full_name(tool: &Tool) -> Cow<'_, str> {
     let is_full = |server: &str| tool.name().strip_prefix(server).is_some_and(|rest| rest.starts_with("___"));
     match tool.server_name() {
@@ -188,7 +188,7 @@ fn full_name(tool: &Tool) -> Cow<'_, str> {
     }
 }
 
-/// The number that a score prints as, instead of its binary neighbour.
+/// Converts a score through its decimal form, without binary rounding errors.
 fn decimal(score: f32) -> f64 {
     score.to_string().parse().unwrap_or(f64::from(score))
 }

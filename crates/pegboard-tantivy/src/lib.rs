@@ -1,7 +1,7 @@
 //! The `bm25` ranker: Tantivy's BM25 and its query language.
 //!
-//! A crate of its own because Tantivy is the heaviest build of the workspace. It sees
-//! [`pegboard_core`] and nothing else, and no Tantivy type leaves it.
+//! A separate crate because Tantivy is the heaviest build of the workspace. It depends on
+//! [`pegboard_core`] only, and its API contains no Tantivy types.
 //!
 //! ```
 //! use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
@@ -34,19 +34,19 @@ use pegboard_core::{
 
 use crate::index::Index;
 
-/// Selections whose indexes are kept, for each catalog snapshot.
+/// Maximum number of selections whose indexes are cached, for each catalog snapshot.
 const KEPT_SELECTIONS: usize = 8;
 
 /// Orders by raw BM25, ties by name.
 ///
-/// Scores depend on all indexed tools, so each selection has an index of its own: what is
-/// hidden must not show in them.
+/// Scores depend on all indexed tools, so each selection has its own index: hidden tools must not
+/// affect scores.
 #[derive(Debug, Default)]
 pub struct Bm25 {
     indexes: SnapshotCache<Mutex<Vec<Entry>>>,
 }
 
-/// An index, or why there is none.
+/// An index, or why it could not be built.
 #[derive(Clone, Debug)]
 struct Entry {
     selection: Selection,
@@ -56,7 +56,7 @@ struct Entry {
 impl Bm25 {
     fn index(&self, catalog: &Catalog, selection: &Selection) -> Result<Arc<Index>, QueryError> {
         let entries = self.indexes.get(catalog, |_| Mutex::default());
-        // Entries are only pushed and removed whole, so poison does not matter.
+        // Entries are only added and removed as a whole, so poison does not matter.
         let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.iter().position(|entry| entry.selection == *selection);
         let at = known.unwrap_or_else(|| {
@@ -98,7 +98,7 @@ impl Ranker for Bm25 {
     }
 
     fn prepare(&self, catalog: &Catalog) {
-        // A failure shows when somebody asks.
+        // A failure is reported by the next search.
         let _ = self.index(catalog, &Selection::everything());
     }
 }

@@ -1,21 +1,20 @@
-//! From the text of a query to something Tantivy can run.
+//! Parses the text of a query into a Tantivy query.
 
 use tantivy::{
     query::{EmptyQuery, Occur, Query, QueryParser},
     query_grammar::{Delimiter, UserInputAst, UserInputLeaf, UserInputLiteral, parse_query},
 };
 
-/// Deeper queries are not looked into: the parser recurses once for each parenthesis and
-/// each `NOT`.
+/// Maximum nesting of a query: the parser recurses once for each parenthesis and each `NOT`.
 const MAX_NESTING: usize = 64;
 
-/// The field that words without one are looked up in.
+/// The field that words without a field are searched in.
 const DEFAULT_FIELD: &str = "searchable_text";
 
-/// Words of a text that is not a valid query.
+/// Maximum number of words of a text that is not a valid query.
 const MAX_WORDS: usize = 256;
 
-/// Terms that all `word*` of a query may stand for together.
+/// Maximum number of terms that all `word*` of a query expand to together.
 const MAX_PREFIX_TERMS: usize = 1024;
 
 /// A query, and the pieces of it that can be matched by themselves.
@@ -33,15 +32,15 @@ pub(crate) struct Piece {
     pub(crate) query: Box<dyn Query>,
 }
 
-/// What a query needs to know of the index.
+/// The properties of the index that parsing needs.
 pub(crate) trait Prefixes {
-    /// Whether the index has this field.
+    /// Returns whether the index has this field.
     fn is_field(&self, name: &str) -> bool;
 
-    /// The terms that begin with `prefix`, or `None` when they are more than `most`.
+    /// Returns the terms that begin with `prefix`, or `None` if there are more than `most`.
     fn expand(&self, field: Option<&str>, prefix: &str, most: usize) -> Option<Vec<String>>;
 
-    /// Whether the index can answer `query`.
+    /// Returns whether the index can run `query`.
     fn can_run(&self, query: &dyn Query) -> bool;
 }
 
@@ -59,8 +58,8 @@ pub(crate) fn parse(text: &str, parser: &QueryParser, prefixes: &impl Prefixes) 
     words.map_or_else(nothing, |parsed| Parsed { is_by_words: true, ..parsed })
 }
 
-/// Any of the words of `text`. A name such as `create_issue` is one word: the phrase that it is in
-/// a valid query too.
+/// Returns a query for any of the words of `text`. A name such as `create_issue` is one word: a
+/// phrase, as in a valid query.
 fn by_words(text: &str) -> UserInputAst {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     let words = text.split(|c| !is_part(c)).map(|word| word.trim_matches(['_', '-']));
@@ -74,7 +73,7 @@ fn by_words(text: &str) -> UserInputAst {
     UserInputAst::Clause(different.into_iter().map(word).collect())
 }
 
-/// The deepest parentheses plus the longest row of `NOT`s.
+/// Returns the depth of parentheses plus the longest sequence of `NOT`s.
 fn nesting(text: &str) -> usize {
     let mut depth: usize = 0;
     let mut deepest = 0;
@@ -99,7 +98,7 @@ fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes) -> R
         if prefixes.can_run(&*query) { Ok(query) } else { Err(()) }
     };
     if expander.leaves.is_empty() {
-        // Words to leave out, and none to find.
+        // Only words to exclude, and none to find.
         return Ok(Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_by_words: false });
     }
     let query = runnable(ast)?;
@@ -110,18 +109,18 @@ fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes) -> R
     Ok(Parsed { query, pieces, is_by_words: false })
 }
 
-/// A leaf as the user wrote it, and what it became.
+/// A leaf as written by the user, and its expansion.
 struct Leaf {
     field: Option<String>,
     text: String,
     ast: UserInputAst,
 }
 
-/// Turns every bare `word*`, whose star the parser would drop, into the words that begin
-/// so, and collects the leaves that are not negated.
+/// Expands every bare `word*`, whose star the parser would drop, to the terms with this prefix, and
+/// collects the leaves that are not negated.
 struct Expander<'a, P> {
     prefixes: &'a P,
-    /// Terms that the prefixes of the query may still stand for.
+    /// Number of terms that the prefixes of the query may still expand to.
     left: usize,
     leaves: Vec<Leaf>,
 }
@@ -179,7 +178,7 @@ impl<P: Prefixes> Expander<'_, P> {
         };
         let prefix = word.to_lowercase();
         let Some(terms) = self.prefixes.expand(field.as_deref(), &prefix, self.left) else {
-            // So many words that one of them says little: all count alike.
+            // So many words that a single one matters little: all have the same weight.
             let field = field.unwrap_or_else(|| DEFAULT_FIELD.to_owned());
             return leaf_ast(UserInputLeaf::Regex { field: Some(field), pattern: format!("{prefix}.*") });
         };
@@ -192,7 +191,7 @@ impl<P: Prefixes> Expander<'_, P> {
     }
 }
 
-/// The field that a leaf names, and what it looks for.
+/// Returns the field and the text of a leaf.
 fn describe(leaf: &UserInputLeaf) -> (Option<String>, String) {
     match leaf {
         UserInputLeaf::Literal(literal) => (literal.field_name.clone(), literal.phrase.clone()),
