@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn escapes_of_all_kinds() {
         let check = |json: &str, expected: &str| {
-            assert_eq!(unescape_in_place(json.to_owned(), 0..json.len()), expected, "{json}")
+            assert_eq!(unescape_in_place(json.to_owned(), 0..json.len()), expected, "{json}");
         };
         check(r#""""#, "");
         check(r#""plain""#, "plain");

@@ -21,7 +21,7 @@ use std::{
 
 use clap::Args;
 use pegboard_core::Catalog;
-use pegboard_engine::blocks::{KeepsIndex, KeptError};
+use pegboard_engine::blocks::{BlockError, PersistentIndex};
 use pegboard_process::System;
 use pegboard_state::{Folder, digest};
 
@@ -72,7 +72,7 @@ pub(crate) struct CachedCatalog {
     folder: Folder,
     files: Vec<PathBuf>,
     max_bytes: usize,
-    ranker: Arc<dyn KeepsIndex>,
+    ranker: Arc<dyn PersistentIndex>,
     /// Whether the tools are needed with their schemas.
     has_schemas: bool,
     /// What the files were when they were read; nothing until then.
@@ -86,7 +86,7 @@ impl CachedCatalog {
         args: &CacheArgs,
         files: &[PathBuf],
         max_bytes: usize,
-        ranker: Arc<dyn KeepsIndex>,
+        ranker: Arc<dyn PersistentIndex>,
         has_schemas: bool,
     ) -> Option<Self> {
         let statuses: Vec<Status> = files.iter().map(|file| Status::of(file)).collect::<Option<_>>()?;
@@ -104,7 +104,7 @@ impl CachedCatalog {
     pub(crate) fn load(&self) -> Option<Catalog> {
         let digests: Vec<[u8; 32]> = self.files.iter().map(|file| self.known_digest(file)).collect::<Option<_>>()?;
         let names = self.names(&digests)?;
-        let damaged = |error: &KeptError| tracing::debug!(%error, "cached catalog not usable");
+        let damaged = |error: &BlockError| tracing::debug!(%error, "cached catalog not usable");
         let read_index = || self.ranker.parse_index(&self.read(&names.index)?).inspect_err(damaged).ok();
         let read_tools = || {
             let tools = self.read(&names.tools)?;

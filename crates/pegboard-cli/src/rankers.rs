@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
-use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, blocks::KeepsIndex};
+use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, blocks::PersistentIndex};
 use pegboard_llm::embeddings::{Embedder, EmbeddingRanker};
 #[cfg(feature = "bm25")]
 use pegboard_tantivy::Bm25;
@@ -90,7 +90,7 @@ impl RankerName {
     }
 
     /// The ranker, if its index can be kept in a file.
-    pub(crate) fn build_with_kept_index(self, model: Option<&Arc<Model>>) -> Option<Arc<dyn KeepsIndex>> {
+    pub(crate) fn build_with_kept_index(self, model: Option<&Arc<Model>>) -> Option<Arc<dyn PersistentIndex>> {
         match self {
             Self::Hybrid => Some(Arc::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model))))),
             Self::Lexical => Some(Arc::new(Lexical::default())),

@@ -19,7 +19,7 @@ use std::{
 
 use pegboard_core::Ranker;
 use pegboard_discovery::Holder;
-use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, Habitual};
+use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, UsageRanker};
 
 pub(crate) use self::{
     book::{Book, BookFile, Part, Scope},
@@ -83,7 +83,7 @@ pub(crate) fn with_habits(
     }
     // One name may have had several tokens.
     let habits = Habits::from_list(settings, parts.flat_map(|(_, part)| part.habits.iter().cloned()), now());
-    Some(Arc::new(Habitual::new(ranker, Arc::new(Frozen(habits)))))
+    Some(Arc::new(UsageRanker::new(ranker, Arc::new(Frozen(habits)))))
 }
 
 /// What was learned, as far as anything was. `flag` says where state is kept.

@@ -11,7 +11,7 @@ use pegboard_engine::{
     Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence,
     analysis::Tokenizer,
     semantic::ToolReader,
-    usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
+    usage::{Boost, BoostSource, HabitSettings, Habits, Lesson, UsageRanker},
 };
 
 const DEMO: &[u8] = include_bytes!("../../pegboard-demo/catalog/tools.jsonl");
@@ -77,7 +77,7 @@ fn habits_10000(bencher: Bencher<'_, '_>, query: &str) {
         let tool = format!("github-{}/create_issue", at % 40);
         Lesson::new(&query, &tool, 1.0, 0).into_iter().for_each(|lesson| habits.learn(lesson));
     }
-    let ranker = Habitual::new(Arc::new(Lexical::default()), Arc::new(Learned(habits)));
+    let ranker = UsageRanker::new(Arc::new(Lexical::default()), Arc::new(Learned(habits)));
     search(bencher, &ranker, 10_000, query);
 }
 

@@ -1,8 +1,8 @@
-//! What a query wants done, and what a tool does.
+//! The action that a query asks for, and the action of a tool.
 //!
-//! Both are read from their verbs, by one list (`actions/verbs.txt`) in which each verb or phrase has
-//! the kinds of action that it can stand for. A model says how well a kind that is asked for
-//! goes with a kind that is offered. `train/actions.py` is the same in Python.
+//! Both are found by their verbs in one list (`actions/verbs.txt`), in which each verb or phrase
+//! has the kinds of action that it can mean. The model has a coefficient for each pair of a
+//! requested and an offered kind. `train/actions.py` is the same in Python.
 
 mod words;
 
@@ -20,26 +20,26 @@ pub(crate) const KINDS: [&str; 15] = [
     "download", "upload",
 ];
 
-/// Those that change nothing, by number.
+/// The kinds that only read, by number.
 const READING: [usize; 6] = [0, 1, 2, 3, 8, 13];
 
-/// How likely each kind is; they add up to one.
-pub(crate) type Kinds = [f32; KINDS.len()];
+/// The probability of each kind; they sum to one.
+pub(crate) type ActionKinds = [f32; KINDS.len()];
 
-/// Characters and words of a description that are looked at.
+/// Maximum number of characters and words of a description that are read.
 const DESCRIPTION_CHARS: usize = 160;
 const DESCRIPTION_WORDS: usize = 8;
 
-/// How much the verb of a name counts beside that of the description.
+/// The weight of the verb in a name, relative to that in the description.
 const NAME_SHARE: f32 = 0.65;
 
-/// What is left of other kinds where a tool says that it changes nothing.
+/// The share that other kinds keep if a tool is annotated as read-only.
 const KEPT_BY_READ_ONLY: f32 = 0.15;
 
-/// The particle of a verb comes at most so many words after it: `take the site down`.
+/// Maximum distance of the particle of a verb in words: `take the site down`.
 const MAX_GAP: usize = 5;
 
-/// Words of a name or query that are looked at; longer ones are documents.
+/// Maximum number of words of a name or query that are read; longer texts are documents.
 const MAX_WORDS: usize = 64;
 
 /// HTTP methods that begin a generated name.
@@ -51,35 +51,35 @@ const METHODS: [(&str, &str); 5] = [
     ("delete", "delete"),
 ];
 
-/// Words before the verb of a query.
+/// Words that may precede the verb of a query.
 const POLITE: [&str; 21] = [
     "please", "can", "could", "you", "i", "want", "need", "to", "would", "like", "let", "us", "me", "my", "the", "a",
     "an", "we", "should", "help", "kindly",
 ];
 
-/// Verbs that leave no doubt about what is to be done when a query begins with them. Not `add`, `remove` and
-/// `set`: what is added to a thing or removed from it changes the thing.
+/// Verbs that are unambiguous at the start of a query. Not `add`, `remove` and `set`: adding to a
+/// thing or removing from it changes the thing.
 const PLAIN: [&str; 20] = [
     "delete", "erase", "purge", "create", "insert", "new", "update", "edit", "change", "modify", "rename", "list",
     "show", "get", "read", "view", "display", "fetch", "search", "find",
 ];
 
-/// Kinds that come back with what is there, by number.
+/// Kinds that return existing things, by number.
 const LOOKING: [usize; 5] = [0, 1, 2, 3, 13];
 
-/// Kinds have so little in common when they clash.
+/// Overlap of kinds below which they clash.
 const CLASH: f32 = 0.15;
 
-/// A tool that looks at things less than this writes.
+/// A tool whose reading kinds sum to less than this writes.
 const WRITES: f32 = 0.3;
 
 static VERBS: LazyLock<Verbs> = LazyLock::new(|| Verbs::parse(include_str!("actions/verbs.txt")));
 
-/// The number of a verb in the list.
+/// The index of a verb in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Number(u16);
+struct VerbNumber(u16);
 
-impl Number {
+impl VerbNumber {
     const NONE: Self = Self(u16::MAX);
 }
 
@@ -87,52 +87,52 @@ impl Number {
 #[derive(Debug, Default)]
 struct Verbs {
     entries: Vec<Verb>,
-    /// By their stems, with blanks between them.
+    /// By their stems, separated by blanks.
     phrases: FxHashMap<Box<str>, u16>,
     /// Verbs with a separate particle: `take * down`.
     apart: FxHashMap<Box<str>, Vec<(Box<str>, u16)>>,
-    /// The words of the longest phrase that begins with a stem.
+    /// The number of words of the longest phrase that begins with a stem.
     longest: FxHashMap<Box<str>, usize>,
     methods: FxHashMap<&'static str, u16>,
 }
 
 #[derive(Debug)]
 struct Verb {
-    kinds: Kinds,
-    /// Whether it is a noun as often.
+    kinds: ActionKinds,
+    /// Whether the verb is used as a noun just as often.
     is_weak: bool,
 }
 
-/// A verb of a text, and the number of its first word.
+/// A verb in a text, and the position of its first word.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct FoundVerb {
     at: usize,
     number: u16,
 }
 
-/// What a query wants done.
+/// The action that a query asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) kinds: &'static Kinds,
-    /// Whether it begins with a verb that leaves no doubt.
+pub(crate) struct WantedAction {
+    pub(crate) kinds: &'static ActionKinds,
+    /// Whether the query begins with an unambiguous verb.
     pub(crate) is_plain: bool,
 }
 
-/// How far what a tool does is from what is plainly asked for.
+/// How a tool's action conflicts with the requested one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Clash {
     #[default]
     None,
-    /// It does something else.
+    /// The tool does something else.
     Other,
-    /// It does something else, and that changes something.
+    /// The tool does something else, and changes something.
     Harm,
 }
 
-impl Wanted {
-    /// Whether a tool that does `offered` does something else than this.
-    pub(crate) fn clash(self, offered: &Kinds) -> Clash {
-        let looking = |kinds: &Kinds| LOOKING.iter().map(|kind| kinds[*kind]).sum::<f32>();
+impl WantedAction {
+    /// Compares the requested action with that of a tool.
+    pub(crate) fn clash(self, offered: &ActionKinds) -> Clash {
+        let looking = |kinds: &ActionKinds| LOOKING.iter().map(|kind| kinds[*kind]).sum::<f32>();
         let pairs = self.kinds.iter().zip(offered).enumerate().filter(|(kind, _)| !LOOKING.contains(kind));
         let common: f32 = pairs.map(|(_, (wanted, offered))| wanted.min(*offered)).sum();
         let offered = looking(offered);
@@ -146,29 +146,29 @@ impl Wanted {
     }
 }
 
-/// What a tool does, as little as is needed to tell.
+/// The action of a tool, in compact form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ToolAction {
-    named: Number,
-    described: Number,
+    named: VerbNumber,
+    described: VerbNumber,
     is_read_only: bool,
 }
 
 impl ToolAction {
-    /// How many numbers it is on disk.
+    /// The length of the form on disk.
     pub(crate) const NUMBERS: usize = 3;
 
-    /// Reads name, description and annotations of `tool`.
+    /// Derives the action from name, description and annotations of `tool`.
     pub(crate) fn of(tool: &Tool) -> Self {
         Self {
-            named: VERBS.of_name(tool.name()).unwrap_or(Number::NONE),
-            described: VERBS.of_description(tool.description()).unwrap_or(Number::NONE),
+            named: VERBS.of_name(tool.name()).unwrap_or(VerbNumber::NONE),
+            described: VERBS.of_description(tool.description()).unwrap_or(VerbNumber::NONE),
             is_read_only: tool.annotations().read_only == Some(true),
         }
     }
 
     /// Returns the kinds of action of the tool, if its verbs are known.
-    pub(crate) fn kinds(self) -> Option<Kinds> {
+    pub(crate) fn kinds(self) -> Option<ActionKinds> {
         let mut kinds = match (VERBS.kinds(self.named), VERBS.kinds(self.described)) {
             (Some(named), Some(described)) => {
                 let mut both = *named;
@@ -190,25 +190,25 @@ impl ToolAction {
         Some(kinds)
     }
 
-    /// As numbers, for an index on disk.
+    /// Returns the form for an index on disk.
     pub(crate) fn to_numbers(self) -> [u16; Self::NUMBERS] {
         [self.named.0, self.described.0, u16::from(self.is_read_only)]
     }
 
-    /// The same back; what is in no list is not known.
+    /// Restores an action; unknown numbers mean an unknown verb.
     pub(crate) fn from_numbers([named, described, is_read_only]: [u16; Self::NUMBERS]) -> Self {
-        Self { named: Number(named), described: Number(described), is_read_only: is_read_only != 0 }
+        Self { named: VerbNumber(named), described: VerbNumber(described), is_read_only: is_read_only != 0 }
     }
 }
 
-/// What a query wants done, if its words say so.
-pub(crate) fn of_query(query: &str) -> Option<Wanted> {
+/// Returns the action that a query asks for, if it has a known verb.
+pub(crate) fn of_query(query: &str) -> Option<WantedAction> {
     let (verb, is_plain) = VERBS.of_query(query)?;
-    Some(Wanted { kinds: VERBS.kinds(verb)?, is_plain })
+    Some(WantedAction { kinds: VERBS.kinds(verb)?, is_plain })
 }
 
-/// Whether `text`, a part of a query, has a verb: one that is no noun as often, or any at its beginning. Other scripts
-/// have no verbs in the list; they count as having one.
+/// Returns whether `text`, a part of a query, contains a verb: any verb at its start, or one that
+/// is not also a common noun. Other scripts count as containing one, since the list is English.
 pub(crate) fn has_verb(text: &str) -> bool {
     let lower = text.to_lowercase();
     let words = Verbs::words_of_query(&lower);
@@ -217,17 +217,17 @@ pub(crate) fn has_verb(text: &str) -> bool {
     words.is_empty() || VERBS.scan(&words).iter().any(|one| !VERBS.is_weak(one) || one.at == first)
 }
 
-/// The likeliest kind.
-pub(crate) fn name_of(kinds: &Kinds) -> &'static str {
+/// Returns the name of the most probable kind.
+pub(crate) fn name_of(kinds: &ActionKinds) -> &'static str {
     let best = kinds.iter().enumerate().fold((0, 0.0), |best, (kind, share)| {
-        // Of equals the later: what is listed or read is rather read.
+        // The last of equals: `read` rather than `list`.
         if *share >= best.1 { (kind, *share) } else { best }
     });
     KINDS[best.0]
 }
 
 impl Verbs {
-    /// Reads the list. A line that is not as it should be is left out; a test looks for such.
+    /// Parses the list. Invalid lines are skipped; a test checks that there are none.
     fn parse(text: &str) -> Self {
         let mut verbs = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -268,59 +268,59 @@ impl Verbs {
         self.entries.len() as u16 - 1
     }
 
-    fn kinds(&self, number: Number) -> Option<&Kinds> {
+    fn kinds(&self, number: VerbNumber) -> Option<&ActionKinds> {
         self.entries.get(usize::from(number.0)).map(|verb| &verb.kinds)
     }
 
-    fn is_weak(&self, found: &Found) -> bool {
+    fn is_weak(&self, found: &FoundVerb) -> bool {
         self.entries[usize::from(found.number)].is_weak
     }
 
-    /// The words of a query in lower case.
+    /// Returns the words of a query in lower case.
     fn words_of_query(lower: &str) -> Vec<&str> {
         let words = lower.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
         words.take(MAX_WORDS).collect()
     }
 
-    /// The verb of a query, and whether it is a plain one.
-    fn of_query(&self, query: &str) -> Option<(Number, bool)> {
+    /// Returns the verb of a query, and whether it is unambiguous.
+    fn of_query(&self, query: &str) -> Option<(VerbNumber, bool)> {
         let lower = query.to_lowercase();
         let words = Self::words_of_query(&lower);
         let first = words.iter().position(|word| !POLITE.contains(word)).unwrap_or(words.len());
         let found = self.scan(&words);
         let strong = found.iter().find(|one| !self.is_weak(one) || one.at == first);
-        // By itself, not as a part of `get rid of`.
-        let is_plain = |one: &Found| {
+        // As a single word, not as a part of `get rid of`.
+        let is_plain = |one: &FoundVerb| {
             let word = words[one.at];
             one.at == first && PLAIN.contains(&word) && self.phrases.get(&*stem(word)) == Some(&one.number)
         };
-        strong.or(found.first()).map(|one| (Number(one.number), is_plain(one)))
+        strong.or(found.first()).map(|one| (VerbNumber(one.number), is_plain(one)))
     }
 
-    fn of_name(&self, name: &str) -> Option<Number> {
+    fn of_name(&self, name: &str) -> Option<VerbNumber> {
         let words = lower_words(name, MAX_WORDS);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         if let [first, _, ..] = &words[..]
             && let Some(method) = self.methods.get(first)
         {
-            return Some(Number(*method));
+            return Some(VerbNumber(*method));
         }
         let found = self.scan(&words);
         let strong = found.iter().find(|one| !self.is_weak(one) || one.at == 0);
-        strong.or(found.last()).map(|one| Number(one.number))
+        strong.or(found.last()).map(|one| VerbNumber(one.number))
     }
 
-    fn of_description(&self, text: &str) -> Option<Number> {
+    fn of_description(&self, text: &str) -> Option<VerbNumber> {
         let end = text.char_indices().nth(DESCRIPTION_CHARS).map_or(text.len(), |(at, _)| at);
         let words = lower_words(&text[..end], DESCRIPTION_WORDS);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let found = self.scan(&words);
         let begins = found.iter().find(|one| one.at <= 1);
-        begins.or_else(|| found.iter().find(|one| !self.is_weak(one))).map(|one| Number(one.number))
+        begins.or_else(|| found.iter().find(|one| !self.is_weak(one))).map(|one| VerbNumber(one.number))
     }
 
-    /// The verbs among `words`, the longest phrase at each place.
-    fn scan(&self, words: &[&str]) -> Vec<Found> {
+    /// Returns the verbs in `words`, the longest phrase at each position.
+    fn scan(&self, words: &[&str]) -> Vec<FoundVerb> {
         let stems: Vec<_> = words.iter().map(|word| stem(word)).collect();
         let mut found = Vec::new();
         let mut phrase = String::new();
@@ -342,14 +342,14 @@ impl Verbs {
                 self.phrases.get(phrase.as_str()).map(|number| (*number, length))
             });
             let verb = split.map(|(_, number)| (*number, 1)).or(whole);
-            found.extend(verb.map(|(number, _)| Found { at, number }));
+            found.extend(verb.map(|(number, _)| FoundVerb { at, number }));
             at += verb.map_or(1, |(_, length)| length);
         }
         found
     }
 }
 
-/// The first words of a name or text, in lower case.
+/// Returns the first words of a name or text, in lower case.
 fn lower_words(text: &str, most: usize) -> Vec<String> {
     let mut words = Vec::new();
     for_each_word(text, |word| {

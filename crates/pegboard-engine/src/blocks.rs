@@ -1,8 +1,8 @@
-//! Bytes to keep in a file: named sections, with a checksum over all of them.
+//! A binary format for cached data: named sections with a checksum.
 //!
 //! An index takes seconds to build for a large catalog, and milliseconds to read. The rankers that
-//! implement [`KeepsIndex`] give their index as bytes and take it back. Nothing here touches a
-//! file: the caller decides where bytes are kept, and for which catalog.
+//! implement [`PersistentIndex`] convert their index to bytes and back. Nothing here accesses
+//! files: the caller decides where the bytes are stored, and for which catalog.
 //!
 //! All numbers are little-endian:
 //!
@@ -21,85 +21,85 @@
 
 use pegboard_core::{Catalog, Ranker};
 
-pub use crate::lexical::KeptIndex;
+pub use crate::lexical::ParsedIndex;
 
-/// Kind, version, count and key.
+/// The length of kind, version, count and key.
 const HEAD: usize = 24;
 const NAME: usize = 8;
 const ENTRY: usize = NAME + 8;
 const CHECKSUM: usize = 8;
 
-/// A ranker whose index can be kept and restored.
-pub trait KeepsIndex: Ranker {
-    /// Identifies everything that the index depends on beside the catalog: the format, the
+/// A ranker whose index can be saved and restored.
+pub trait PersistentIndex: Ranker {
+    /// Returns a key of everything that the index depends on besides the catalog: the format, the
     /// version of this crate, the settings and the model.
     fn index_key(&self) -> u64;
 
-    /// The index of `catalog` as bytes; `None` where the index is not made of one piece in the
-    /// order of the catalog, as after updates.
+    /// Converts the index of `catalog` to bytes; `None` if the index is not a single segment in
+    /// catalog order, as after updates.
     fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>>;
 
-    /// Reads and checks the index in `bytes`. The catalog is not needed for it, so that both can be
-    /// read at the same time.
+    /// Parses and checks the index in `bytes`. The catalog is not needed, so that both can be read
+    /// concurrently.
     ///
     /// # Errors
-    /// When the bytes are damaged, or belong to another model, other settings or another version.
-    fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError>;
+    /// If the bytes are damaged, or belong to another model, other settings or another version.
+    fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError>;
 
     /// Uses `index` for `catalog`, instead of building one.
     ///
-    /// The index must have been read by a ranker like this one, and the catalog must have the same
-    /// tools as the one that the index was made for. Their identities are checked, their texts are not.
+    /// The index must have been parsed by a ranker with the same key, and the catalog must have the
+    /// same tools as the one that the index was built for. Identities are checked, texts are not.
     ///
     /// # Errors
-    /// When the index belongs to another catalog or ranker.
-    fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError>;
+    /// If the index belongs to another catalog or ranker.
+    fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError>;
 }
 
-/// Why kept bytes cannot be used.
+/// Why a block cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum KeptError {
-    /// They are something else.
+pub enum BlockError {
+    /// The block is of another kind.
     #[error("not a block of the kind `{kind}`")]
     Kind {
-        /// What was asked for.
+        /// The expected kind.
         kind: &'static str,
     },
-    /// They were written by another version of this program.
+    /// The block was written by another version of this program.
     #[error("the block has format {found}; this version reads format {expected}")]
     Version {
         /// The version in the block.
         found: u32,
-        /// The version that is read.
+        /// The supported version.
         expected: u32,
     },
-    /// They were written with other settings, or with another model.
+    /// The block was written with other settings, or with another model.
     #[error("the block was written with other settings")]
     Key,
-    /// They are for other tools.
+    /// The block belongs to other tools.
     #[error("the block belongs to another catalog")]
     Catalog,
-    /// They were cut or changed.
+    /// The block was truncated or changed.
     #[error("the block is damaged: invalid `{part}`")]
     Damaged {
-        /// The first part that is not as it must be.
+        /// The first invalid part.
         part: &'static str,
     },
 }
 
-/// What a block holds, and what must agree for it to be read.
+/// The kind of a block, and what must match for it to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockKind {
     /// A name of 8 ASCII characters.
     pub name: &'static str,
-    /// Grows with every change of the sections.
+    /// Incremented with every change of the sections.
     pub version: u32,
-    /// What the content depends on beside its sources.
+    /// A key of everything that the content depends on besides its sources.
     pub key: u64,
 }
 
-/// Collects the sections of a block.
+/// Writes the sections of a block.
 #[derive(Debug)]
 pub struct BlockWriter {
     kind: BlockKind,
@@ -108,12 +108,12 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// A block without sections.
+    /// Creates a block without sections.
     pub fn new(kind: BlockKind) -> Self {
         Self { kind, names: Vec::new(), sections: Vec::new() }
     }
 
-    /// Adds a section; the first 8 bytes of `name` tell it from others.
+    /// Adds a section; only the first 8 bytes of `name` are stored.
     pub fn add(&mut self, name: &str, section: Vec<u8>) {
         self.names.push(padded(name));
         self.sections.push(section);
@@ -124,7 +124,7 @@ impl BlockWriter {
         self.add(name, numbers.iter().flat_map(|number| number.to_le_bytes()).collect());
     }
 
-    /// The whole block.
+    /// Returns the block.
     pub fn finish(self) -> Vec<u8> {
         let content: usize = self.sections.iter().map(|section| ENTRY + section.len()).sum();
         let mut bytes = Vec::with_capacity(HEAD + content + CHECKSUM);
@@ -143,38 +143,38 @@ impl BlockWriter {
     }
 }
 
-/// The sections of a block whose checksum is right.
+/// The sections of a block with a valid checksum.
 #[derive(Debug)]
 pub struct Block<'a> {
     sections: Vec<([u8; NAME], &'a [u8])>,
 }
 
 impl<'a> Block<'a> {
-    /// Reads the block in `bytes`.
+    /// Parses the block in `bytes`.
     ///
     /// # Errors
-    /// When it is of another kind, or damaged.
-    pub fn parse(kind: BlockKind, bytes: &'a [u8]) -> Result<Self, KeptError> {
-        let (head, _) = bytes.split_at_checked(HEAD).ok_or(KeptError::Kind { kind: kind.name })?;
+    /// If the block is of another kind, or damaged.
+    pub fn parse(kind: BlockKind, bytes: &'a [u8]) -> Result<Self, BlockError> {
+        let (head, _) = bytes.split_at_checked(HEAD).ok_or(BlockError::Kind { kind: kind.name })?;
         if head[..NAME] != padded(kind.name) {
-            return Err(KeptError::Kind { kind: kind.name });
+            return Err(BlockError::Kind { kind: kind.name });
         }
         let found = read_u32(&head[NAME..]);
         if found != kind.version {
-            return Err(KeptError::Version { found, expected: kind.version });
+            return Err(BlockError::Version { found, expected: kind.version });
         }
-        let damaged = KeptError::Damaged { part: "checksum" };
+        let damaged = BlockError::Damaged { part: "checksum" };
         let Some((content, expected)) = bytes.split_last_chunk::<CHECKSUM>() else { return Err(damaged) };
         if checksum(content) != u64::from_le_bytes(*expected) {
             return Err(damaged);
         }
         if read_u64(&head[NAME + 8..]) != kind.key {
-            return Err(KeptError::Key);
+            return Err(BlockError::Key);
         }
-        Self::split(&content[HEAD..], read_u32(&head[NAME + 4..])).ok_or(KeptError::Damaged { part: "sections" })
+        Self::split(&content[HEAD..], read_u32(&head[NAME + 4..])).ok_or(BlockError::Damaged { part: "sections" })
     }
 
-    /// The sections in `bytes`, which begin with `count` entries.
+    /// Splits `bytes`, which begin with `count` entries, into sections.
     fn split(bytes: &'a [u8], count: u32) -> Option<Self> {
         let (entries, mut rest) = bytes.split_at_checked((count as usize).checked_mul(ENTRY)?)?;
         let mut sections = Vec::new();
@@ -187,41 +187,41 @@ impl<'a> Block<'a> {
         rest.is_empty().then_some(Self { sections })
     }
 
-    /// The section called `name`.
+    /// Returns the section `name`.
     ///
     /// # Errors
-    /// When there is none.
-    pub fn section(&self, name: &'static str) -> Result<&'a [u8], KeptError> {
+    /// If there is no such section.
+    pub fn section(&self, name: &'static str) -> Result<&'a [u8], BlockError> {
         let wanted = padded(name);
         let found = self.sections.iter().find(|(name, _)| *name == wanted);
-        found.map(|(_, section)| *section).ok_or(KeptError::Damaged { part: name })
+        found.map(|(_, section)| *section).ok_or(BlockError::Damaged { part: name })
     }
 
-    /// The text called `name`.
+    /// Returns the section `name` as text.
     ///
     /// # Errors
-    /// When there is none, or it is not UTF-8.
-    pub fn text(&self, name: &'static str) -> Result<&'a str, KeptError> {
-        std::str::from_utf8(self.section(name)?).map_err(|_| KeptError::Damaged { part: name })
+    /// If there is no such section, or it is not UTF-8.
+    pub fn text(&self, name: &'static str) -> Result<&'a str, BlockError> {
+        std::str::from_utf8(self.section(name)?).map_err(|_| BlockError::Damaged { part: name })
     }
 
-    /// The numbers called `name`.
+    /// Returns the section `name` as numbers.
     ///
     /// # Errors
-    /// When there are none, or a number is cut.
-    pub fn u32s(&self, name: &'static str) -> Result<Vec<u32>, KeptError> {
+    /// If there is no such section, or its length is not a multiple of four.
+    pub fn u32s(&self, name: &'static str) -> Result<Vec<u32>, BlockError> {
         self.numbers(name, u32::from_le_bytes)
     }
 
-    /// The numbers called `name`, each of `N` bytes.
+    /// Returns the section `name` as numbers of `N` bytes each.
     pub(crate) fn numbers<const N: usize, T>(
         &self,
         name: &'static str,
         number: impl Fn([u8; N]) -> T,
-    ) -> Result<Vec<T>, KeptError> {
+    ) -> Result<Vec<T>, BlockError> {
         let (numbers, rest) = self.section(name)?.as_chunks::<N>();
         let numbers = numbers.iter().map(|bytes| number(*bytes)).collect();
-        rest.is_empty().then_some(numbers).ok_or(KeptError::Damaged { part: name })
+        rest.is_empty().then_some(numbers).ok_or(BlockError::Damaged { part: name })
     }
 }
 
@@ -231,7 +231,7 @@ fn padded(name: &str) -> [u8; NAME] {
     padded
 }
 
-/// The first four bytes; what is missing counts as zero.
+/// Reads the first four bytes; missing bytes count as zero.
 fn read_u32(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
@@ -240,9 +240,9 @@ fn read_u64(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Guards against damage, not against intent: whoever changes a file can write this too. Four sums
-/// side by side keep the processor busier than one. Each step is reversible, so that a change
-/// of one word always changes the result.
+/// Computes a checksum against damage, not against manipulation. Four independent sums use the
+/// processor better than one. Each step is reversible, so that a change of one word always changes
+/// the result.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let mix = |number: u64, word: u64| (number ^ word).rotate_left(29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let (blocks, rest) = bytes.as_chunks::<32>();
@@ -279,17 +279,17 @@ mod tests {
         let block = Block::parse(KIND, &bytes).expect("a block");
         assert_eq!(block.text("text"), Ok("größer"));
         assert_eq!(block.u32s("numbers"), Ok(vec![1, 2, u32::MAX]));
-        assert_eq!(block.u32s("later"), Err(KeptError::Damaged { part: "later" }), "three bytes are no number");
-        assert_eq!(block.section("other"), Err(KeptError::Damaged { part: "other" }));
+        assert_eq!(block.u32s("later"), Err(BlockError::Damaged { part: "later" }), "three bytes are no number");
+        assert_eq!(block.section("other"), Err(BlockError::Damaged { part: "other" }));
     }
 
     #[test]
     fn a_block_of_another_kind_version_or_key_is_refused() {
         let bytes = block();
         let error = |kind| Block::parse(kind, &bytes).expect_err("another block");
-        assert_eq!(error(BlockKind { name: "PEGOTHER", ..KIND }), KeptError::Kind { kind: "PEGOTHER" });
-        assert_eq!(error(BlockKind { version: 4, ..KIND }), KeptError::Version { found: 3, expected: 4 });
-        assert_eq!(error(BlockKind { key: 8, ..KIND }), KeptError::Key);
+        assert_eq!(error(BlockKind { name: "PEGOTHER", ..KIND }), BlockError::Kind { kind: "PEGOTHER" });
+        assert_eq!(error(BlockKind { version: 4, ..KIND }), BlockError::Version { found: 3, expected: 4 });
+        assert_eq!(error(BlockKind { key: 8, ..KIND }), BlockError::Key);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         for length in [0, 7, u64::MAX] {
             bytes[HEAD + NAME..HEAD + ENTRY].copy_from_slice(&length.to_le_bytes());
             let sealed = [bytes.as_slice(), &checksum(&bytes).to_le_bytes()].concat();
-            assert_eq!(Block::parse(KIND, &sealed).expect_err("invalid"), KeptError::Damaged { part: "sections" });
+            assert_eq!(Block::parse(KIND, &sealed).expect_err("invalid"), BlockError::Damaged { part: "sections" });
         }
     }
 }

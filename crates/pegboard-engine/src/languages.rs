@@ -1,8 +1,8 @@
-//! Queries in other languages, in English word by word.
+//! Word-by-word translation of queries in other languages to English.
 //!
-//! The built-in model knows English only. Lists of a few thousand words (`languages/*.tsv`) are enough
-//! to say what a short query is about; grammar is left out. A text in a script of its own is
-//! recognised by that; Spanish, German and French by their words.
+//! The built-in model knows English only. Lists of a few thousand words (`languages/*.tsv`) suffice
+//! to translate the topic of a short query; grammar is ignored. Texts in other scripts are
+//! recognized by their script; Spanish, German and French by their words.
 
 mod list;
 
@@ -12,10 +12,10 @@ use pegboard_core::naming::fold_char;
 
 use self::list::{Forms, List};
 
-/// Words of a query that are translated; longer queries are documents.
+/// Maximum number of words that are translated; longer queries are documents.
 const MAX_WORDS: usize = 64;
 
-/// So many times more English words than others are an English query that quotes something.
+/// Ratio of English to other words from which a query is English with a quotation.
 const MOST_ENGLISH: usize = 3;
 
 macro_rules! list {
@@ -55,7 +55,7 @@ static FRENCH: LazyLock<List> = list!(
      quelle quels quelles est sont il je moi a y se qu c depuis entre"
 );
 
-/// What tells languages apart, or does not.
+/// The script of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Script {
     Latin,
@@ -73,8 +73,8 @@ struct Word {
     text: String,
 }
 
-/// `query` in English, if some of it is in another language; words that no list has stay as they are.
-/// `is_english` says of a folded word whether it is an English one.
+/// Translates `query` to English, if some of it is in another language; unknown words are kept.
+/// `is_english` decides whether a folded word is English.
 pub(crate) fn in_english(query: &str, is_english: impl Fn(&str) -> bool) -> Option<String> {
     let words = words_of(query);
     let (foreign, english) = count(&words, &is_english);
@@ -106,31 +106,32 @@ pub(crate) fn in_english(query: &str, is_english: impl Fn(&str) -> bool) -> Opti
     (is_translated && !english.is_empty()).then(|| english.join(" "))
 }
 
-/// How many words are in other scripts, or not English in ours, and how many are English.
+/// Counts the words in other scripts or in other languages with Latin letters, and the English
+/// words.
 fn count(words: &[Word], is_english: impl Fn(&str) -> bool) -> (usize, usize) {
     let english = words.iter().filter(|word| word.script == Script::Latin && is_english(&word.text)).count();
     (words.len() - english, english)
 }
 
-/// Whether a word is in Latin letters.
+/// Returns whether a word is in Latin letters.
 pub(crate) fn is_latin(word: &str) -> bool {
     word.chars().all(|c| script_of(c, None).is_none_or(|script| script == Script::Latin))
 }
 
-/// Whether a word only holds sentences together, in any of the languages.
+/// Returns whether a word is a function word in any of the languages.
 pub(crate) fn is_filler(word: &str) -> bool {
     let word = fold(word);
     let lists: [&'static List; 8] = [&ARABIC, &CHINESE, &FRENCH, &GERMAN, &JAPANESE, &KOREAN, &RUSSIAN, &SPANISH];
     lists.iter().any(|list| list.is_filler(&word))
 }
 
-/// Whether `text` has this word, however it is written.
+/// Returns whether `text` contains this word in any spelling.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let word = fold(word);
     text.split(' ').any(|other| fold(other) == word)
 }
 
-/// The language of the words in Latin letters, unless they are English.
+/// Returns the language of the words in Latin letters, unless it is English.
 fn latin_language(words: &[Word], is_english: impl Fn(&str) -> bool) -> Option<&'static List> {
     let latin: Vec<(&str, bool)> = words
         .iter()
@@ -147,14 +148,15 @@ fn latin_language(words: &[Word], is_english: impl Fn(&str) -> bool) -> Option<&
         });
         (foreign, all, list)
     });
-    // Of equals the first.
+    // The first of equals.
     let (foreign, all, list) =
         votes.into_iter().reduce(|best, next| if (next.0, next.1) > (best.0, best.1) { next } else { best })?;
     let english = latin.iter().filter(|(_, is_english)| *is_english).count();
     (foreign > 0 && all + foreign >= english).then_some(list)
 }
 
-/// The words of a query, folded; a change of script begins a new one, digits go with the letters.
+/// Splits a query into folded words; a change of script begins a new word, digits belong to the
+/// letters.
 fn words_of(query: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut is_open = false;
@@ -178,7 +180,7 @@ fn words_of(query: &str) -> Vec<Word> {
     words
 }
 
-/// The script of a letter, that of the word before it for signs that go with any; `None` for separators.
+/// Returns the script of a letter, that of the previous letter for marks; `None` for separators.
 fn script_of(c: char, open: Option<&Word>) -> Option<Script> {
     match c {
         '\u{600}'..='\u{6FF}' if c.is_alphanumeric() || is_arabic_mark(c) => Some(Script::Arabic),
@@ -193,12 +195,12 @@ fn script_of(c: char, open: Option<&Word>) -> Option<Script> {
     }
 }
 
-/// Vowel signs and the line that stretches words; both are optional in writing.
+/// Returns whether a character is an Arabic vowel sign or stretching line; both are optional.
 fn is_arabic_mark(c: char) -> bool {
     matches!(c, '\u{640}' | '\u{64B}'..='\u{65F}' | '\u{670}')
 }
 
-/// A word as the lists are searched for it.
+/// Folds a word for the lookup in the lists.
 pub(crate) fn fold(word: &str) -> String {
     let mut folded = String::with_capacity(word.len());
     word.chars().for_each(|c| fold_into(c, &mut folded));
@@ -208,7 +210,7 @@ pub(crate) fn fold(word: &str) -> String {
 fn fold_into(c: char, folded: &mut String) {
     fold_char(c, &mut |c| match c {
         'ß' => folded.push_str("ss"),
-        // Letters that are often written for each other.
+        // Letters that are often exchanged in writing.
         'ى' => folded.push('ي'),
         'ة' => folded.push('ه'),
         mark if is_arabic_mark(mark) => {}

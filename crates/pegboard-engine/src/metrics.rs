@@ -1,15 +1,15 @@
-//! Figures of merit for rankings against labelled queries.
+//! Quality metrics of rankings against labelled queries.
 
 use std::collections::{HashMap, HashSet};
 
-/// Sums of the measures over queries; divide by their number to read them.
+/// Sums of the metrics over queries; [`mean`](Self::mean) divides them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quality {
-    /// Relevant tools among the first one, as a share of all relevant ones.
+    /// Recall among the first hit.
     pub recall_at_1: f64,
-    /// The same among the first five.
+    /// Recall among the first five hits.
     pub recall_at_5: f64,
-    /// The same among the first ten.
+    /// Recall among the first ten hits.
     pub recall_at_10: f64,
     /// Normalised discounted cumulative gain of the first ten, with graded relevance.
     pub ndcg_at_10: f64,
@@ -18,7 +18,7 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// Measures one ranking; `relevant` maps tool ids to a relevance above zero.
+    /// Computes the metrics of one ranking; `relevant` maps tool ids to a relevance above zero.
     ///
     /// ```
     /// use pegboard_engine::metrics::Quality;
@@ -52,7 +52,7 @@ impl Quality {
         quality
     }
 
-    /// Adds another query's figures.
+    /// Adds the metrics of another query.
     pub fn add(&mut self, other: Self) {
         self.recall_at_1 += other.recall_at_1;
         self.recall_at_5 += other.recall_at_5;
@@ -61,7 +61,7 @@ impl Quality {
         self.mrr += other.mrr;
     }
 
-    /// The averages over `queries` queries.
+    /// Returns the averages over `queries` queries.
     #[must_use]
     pub fn mean(self, queries: usize) -> Self {
         let n = queries.max(1) as f64;
@@ -79,7 +79,7 @@ fn discounted(relevance: f64, rank: usize) -> f64 {
     relevance / ((rank + 2) as f64).log2()
 }
 
-/// The value below which `share` of the sorted `samples` lie; 0 for none.
+/// Returns the percentile `share` of the sorted `samples`; 0 without samples.
 pub fn percentile(samples: &[f64], share: f64) -> f64 {
     let last = samples.len().saturating_sub(1);
     samples.get(((last as f64) * share).round() as usize).copied().unwrap_or(0.0)

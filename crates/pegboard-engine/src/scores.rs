@@ -1,7 +1,7 @@
-//! Where the scores of one kind of hit end and those of another begin.
+//! The score ranges of named tools and other hits.
 
-/// Tools that a query names outright score at least this.
+/// Minimum score of tools that a query names exactly.
 pub(crate) const NAMED: f64 = 0.9;
 
-/// Other tools score at most this: clearly less, so that nobody has to guess.
+/// Maximum score of other tools: clearly less, so that the difference is visible.
 pub(crate) const BELOW_NAMED: f64 = 0.89;

@@ -4,7 +4,7 @@
 //! arguments only to explain a hit; these are in a block of their own.
 
 use pegboard_core::{Annotations, Catalog, RawTool, Tool};
-use pegboard_engine::blocks::{Block, BlockKind, BlockWriter, KeptError};
+use pegboard_engine::blocks::{Block, BlockError, BlockKind, BlockWriter};
 use serde_json::value::RawValue;
 
 use crate::catalogs::{Note, Notes};
@@ -56,7 +56,7 @@ pub(super) fn write(catalog: &Catalog, notes: &Notes) -> Option<(Vec<u8>, Vec<u8
 }
 
 /// The tools in `bytes`, with their schemas if they are given, and the notes on them.
-pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Notes), KeptError> {
+pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Notes), BlockError> {
     let block = Block::parse(TOOLS, bytes)?;
     let schemas = schemas.map(|bytes| Block::parse(SCHEMAS, bytes)).transpose()?;
     let mut schemas = schemas.as_ref().map(TextReader::new).transpose()?;
@@ -64,20 +64,20 @@ pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Not
     let numbers = block.u32s("servers")?;
     let (flags, rest) = block.section("flags")?.as_chunks::<5>();
     if flags.len() != numbers.len() || !rest.is_empty() {
-        return Err(KeptError::Damaged { part: "flags" });
+        return Err(BlockError::Damaged { part: "flags" });
     }
     let mut texts = TextReader::new(&block)?;
     let mut tools = Vec::with_capacity(numbers.len());
     for (number, flags) in numbers.iter().zip(flags) {
-        let tool = read_tool(&mut texts, flags).ok_or(KeptError::Damaged { part: "texts" })?;
+        let tool = read_tool(&mut texts, flags).ok_or(BlockError::Damaged { part: "texts" })?;
         let (server, server_description) = match servers.get_mut(*number as usize) {
             // The first description counts; there is no need to copy the others.
             Some((name, description)) => (Some(name.clone()), description.take()),
             None if *number == ABSENT => (None, None),
-            None => return Err(KeptError::Damaged { part: "servers" }),
+            None => return Err(BlockError::Damaged { part: "servers" }),
         };
         let input_schema = match &mut schemas {
-            Some(schemas) => read_schema(schemas).ok_or(KeptError::Damaged { part: "schemas" })?,
+            Some(schemas) => read_schema(schemas).ok_or(BlockError::Damaged { part: "schemas" })?,
             None => None,
         };
         tools.push(RawTool { server, server_description, input_schema, ..tool });
@@ -133,11 +133,11 @@ fn read_schema(schemas: &mut TextReader<'_>) -> Option<Option<Box<RawValue>>> {
 }
 
 /// Each server with its description.
-fn read_servers(block: &Block<'_>) -> Result<Vec<(String, Option<String>)>, KeptError> {
+fn read_servers(block: &Block<'_>) -> Result<Vec<(String, Option<String>)>, BlockError> {
     let mut texts = TextReader::of(block.text("srvtext")?, block.u32s("srvlen")?);
     let mut servers = Vec::new();
     while let Some(name) = texts.next() {
-        let damaged = KeptError::Damaged { part: "srvtext" };
+        let damaged = BlockError::Damaged { part: "srvtext" };
         let (Some(name), Some(Some(description))) = (name, texts.next()) else { return Err(damaged) };
         servers.push((name.to_owned(), Some(description.to_owned())));
     }
@@ -156,8 +156,8 @@ fn write_notes(writer: &mut BlockWriter, notes: &Notes) {
     writer.add_u32s("places", &places);
 }
 
-fn read_notes(block: &Block<'_>) -> Result<Notes, KeptError> {
-    let damaged = KeptError::Damaged { part: "places" };
+fn read_notes(block: &Block<'_>) -> Result<Notes, BlockError> {
+    let damaged = BlockError::Damaged { part: "places" };
     let places = block.u32s("places")?;
     let mut texts = TextReader::of(block.text("notes")?, block.u32s("noteslen")?);
     let Some((more, places)) = places.split_first() else { return Err(damaged) };
@@ -223,7 +223,7 @@ struct TextReader<'a> {
 }
 
 impl<'a> TextReader<'a> {
-    fn new(block: &Block<'a>) -> Result<Self, KeptError> {
+    fn new(block: &Block<'a>) -> Result<Self, BlockError> {
         Ok(Self::of(block.text("texts")?, block.u32s("lengths")?))
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use pegboard_core::Ranker;
 use pegboard_discovery::{Holder, Learner, usage::UsageStep};
-use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, Habitual, Lesson};
+use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, Lesson, UsageRanker};
 use pegboard_state::Stamp;
 
 use super::{
@@ -137,7 +137,7 @@ impl Learner for Keeper {
             return ranker;
         }
         let (shared, holder) = (Arc::clone(&self.shared), self.shared.file.id(holder));
-        Arc::new(Habitual::new(ranker, Arc::new(Own { shared, holder })))
+        Arc::new(UsageRanker::new(ranker, Arc::new(Own { shared, holder })))
     }
 
     fn learn(&self, holder: Holder<'_>, step: &UsageStep) {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 use pegboard_engine::{
     Hybrid, Lexical,
-    usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
+    usage::{Boost, BoostSource, HabitSettings, Habits, Lesson, UsageRanker},
 };
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ fn figures_of_what_habits_are_good_for() {
                 (0..calls).for_each(|_| habits.learn(lesson.clone()));
             }
         }
-        let learned = Habitual::new(Arc::clone(plain), Arc::new(Learned(habits)));
+        let learned = UsageRanker::new(Arc::clone(plain), Arc::new(Learned(habits)));
         let first = |ranker: &dyn Ranker, one: &Labelled, query: &str| {
             rank(ranker, query).first().is_some_and(|tool| one.relevant.contains(tool))
         };

@@ -1,9 +1,9 @@
-//! Words of names and texts, and verbs without their endings.
+//! Splits names and texts into words, and stems verbs.
 
 use std::borrow::Cow;
 
-/// Calls `visit` with the words of `text`, cut at humps and digits, until it says that it has enough.
-/// What is not ASCII separates words: the list of verbs is English.
+/// Calls `visit` with the words of `text`, split at capitals and digits, until it returns `false`.
+/// Characters other than ASCII separate words: the list of verbs is English.
 pub(super) fn for_each_word(text: &str, mut visit: impl FnMut(&str) -> bool) {
     let bytes = text.as_bytes();
     let run = |from: usize, is_in: fn(&u8) -> bool| from + bytes[from..].iter().take_while(|byte| is_in(byte)).count();
@@ -33,7 +33,7 @@ pub(super) fn for_each_word(text: &str, mut visit: impl FnMut(&str) -> bool) {
     }
 }
 
-/// A verb in lower case without its ending; good enough to find it in the list.
+/// Removes the ending of a verb in lower case; precise enough for the lookup in the list.
 pub(super) fn stem(word: &str) -> Cow<'_, str> {
     if word.len() <= 3 || !word.is_ascii() {
         return Cow::Borrowed(word);

@@ -1,10 +1,9 @@
-//! From text to the terms that are indexed and looked up.
+//! Text analysis: from text to terms.
 //!
-//! Text is cut into words at everything that is not a letter or a digit, so that snake,
-//! kebab, dotted and path-like names fall apart by themselves. A word with humps
-//! (`createIssue`) or digits (`oauth2`) gives itself as a whole and its parts. Scripts
-//! that are written without spaces give overlapping pairs of characters. Every word is
-//! lower-cased, stripped of accents and reduced to its stem.
+//! Text is split at everything that is not a letter or a digit, so that snake, kebab, dotted and
+//! path-like names are split too. A word with inner capitals (`createIssue`) or digits (`oauth2`)
+//! yields itself as a whole and its parts. Scripts without spaces yield overlapping pairs of
+//! characters. Every word is lower-cased, stripped of accents and stemmed.
 
 mod requests;
 mod stem;
@@ -16,7 +15,7 @@ pub use stop::is_stop_word;
 
 use pegboard_core::naming::fold_char;
 
-/// How a token came out of the text.
+/// How a token was derived from the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A word without inner boundaries.
@@ -29,12 +28,12 @@ pub enum TokenKind {
     Pair,
 }
 
-/// A folded token and its place in the text.
+/// A folded token and its position in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
     /// Lower case, without accents, not stemmed.
     pub text: &'a str,
-    /// How it came out of the text.
+    /// How the token was derived.
     pub kind: TokenKind,
     /// Byte offset of its first character.
     pub start: usize,
@@ -42,7 +41,7 @@ pub struct Token<'a> {
     pub end: usize,
 }
 
-/// Cuts texts into [`Token`]s; keeps its buffers between calls.
+/// Splits texts into [`Token`]s; reuses its buffers.
 #[derive(Debug, Default)]
 pub struct Tokenizer {
     folded: String,
@@ -72,12 +71,12 @@ fn classify(c: char) -> Class {
     }
 }
 
-/// Combining marks belong to the letter before them.
+/// Returns whether a character is a combining mark, which belongs to the letter before it.
 fn unicode_mark(c: char) -> bool {
     matches!(c, '\u{0300}'..='\u{036F}' | '\u{0483}'..='\u{0489}' | '\u{0591}'..='\u{05BD}' | '\u{064B}'..='\u{065F}' | '\u{093A}'..='\u{094F}')
 }
 
-/// Scripts whose words are not separated by spaces.
+/// Returns whether a character belongs to a script without spaces between words.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3134F}'
@@ -87,7 +86,7 @@ fn is_unspaced(c: char) -> bool {
 }
 
 impl Tokenizer {
-    /// Emits the tokens of `text` from front to back.
+    /// Emits the tokens of `text` in order.
     pub fn tokenize(&mut self, text: &str, emit: &mut impl FnMut(Token<'_>)) {
         let mut run: Option<(usize, Class)> = None;
         for (at, c) in text.char_indices() {
@@ -126,7 +125,7 @@ impl Tokenizer {
             for i in 0..parts {
                 let to = self.boundaries.get(i).copied().unwrap_or(word.len());
                 self.fold(&word[from..to]);
-                // A lone letter or digit says nothing without its neighbours.
+                // A single letter or digit has no meaning without its neighbours.
                 if self.folded.len() > 1 {
                     emit(Token { text: &self.folded, kind: TokenKind::Part, start: offset + from, end: offset + to });
                 }
@@ -140,7 +139,8 @@ impl Tokenizer {
         }
     }
 
-    /// Humps (`aB`, `ABc`) and changes between letters and digits.
+    /// Finds boundaries within a word: capitals (`aB`, `ABc`) and changes between letters and
+    /// digits.
     fn find_boundaries(&mut self, word: &str) {
         self.boundaries.clear();
         let bytes = word.as_bytes();
@@ -155,7 +155,7 @@ impl Tokenizer {
                 (None, _) => false,
                 (Some(Class::Lower | Class::Digit), Class::Upper) => true,
                 (Some(Class::Upper), Class::Upper) => {
-                    // The plural in `URLs` is no word of its own.
+                    // The plural in `URLs` is not a separate word.
                     next == Some(Class::Lower) && word.len() - at > 2
                 }
                 (Some(before), now) => (before == Class::Digit) != (now == Class::Digit),

@@ -1,11 +1,11 @@
-//! Where one request of a query ends and the next begins.
+//! Boundaries between the requests of a query.
 
-/// Whether a sentence or clause ends between two words.
+/// Returns whether a sentence or clause ends between two words.
 pub fn ends_clause(gap: &str) -> bool {
     ends_sentence(gap) || gap.contains(['，', '、']) || (gap.contains(',') && gap.contains(char::is_whitespace))
 }
 
-/// Whether a sentence ends between two words.
+/// Returns whether a sentence ends between two words.
 pub fn ends_sentence(gap: &str) -> bool {
     let has_space = gap.contains(char::is_whitespace);
     gap.chars().any(|c| match c {
@@ -21,12 +21,12 @@ const JOINING: [&str; 3] = ["and", "y", "и"];
 /// Words that begin a further step.
 const STEPS: [&str; 7] = ["then", "also", "plus", "afterwards", "finally", "additionally", "luego"];
 
-/// Whether a further request may begin at `word`.
+/// Returns whether a further request may begin at `word`.
 pub fn begins_request(word: &str) -> bool {
     is_one_of(word, &JOINING) || is_one_of(word, &STEPS)
 }
 
-/// Whether the clause `text` begins as a further step: `and then the bill`.
+/// Returns whether the clause `text` begins as a further step: `and then the bill`.
 pub fn begins_step(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.find(|word| !is_one_of(word, &JOINING)).is_some_and(|word| is_one_of(word, &STEPS))

@@ -23,7 +23,8 @@ impl Default for Stemmer {
 }
 
 impl Stemmer {
-    /// The stem of a folded token. Tokens with digits and short ones are their own stem.
+    /// Returns the stem of a folded token. Short tokens and tokens with digits are returned
+    /// unchanged.
     pub fn stem<'a>(&self, token: &'a str) -> Cow<'a, str> {
         let bytes = token.as_bytes();
         if bytes.iter().all(u8::is_ascii_lowercase) {

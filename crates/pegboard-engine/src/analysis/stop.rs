@@ -1,10 +1,9 @@
-//! Words that ask rather than name.
+//! Stop words.
 
-/// Whether a folded token only holds a request together.
+/// Returns whether a folded token is a stop word.
 ///
-/// Stop words are indexed like any other word. A query sets them aside while its other
-/// words find something, and takes them back when they do not, so that none can lose a
-/// hit.
+/// Stop words are indexed like any other word. A query ignores them while its other words find
+/// something, and uses them otherwise, so that they cannot lose a hit.
 pub fn is_stop_word(token: &str) -> bool {
     STOP_WORDS.binary_search(&token).is_ok()
 }

@@ -1,7 +1,7 @@
-//! One query answered by words and by meaning.
+//! Ranks by words and by meaning.
 //!
-//! Every visible tool has a lexical score and similarities, so that asking for more hits only
-//! adds to the end of a ranking.
+//! Every visible tool has a lexical score and similarities, so that a higher limit only appends to
+//! a ranking.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use pegboard_core::{
 use rustc_hash::FxHashMap;
 
 use super::{
-    confidence::{Evidence, Lead, Nearest},
-    fusion::{Blend, Source},
+    confidence::{ConfidenceEvidence, Nearest, ScoreLead},
+    fusion::{Blend, SimilaritySource},
     scan::Scan,
-    second_look::{Gain, LOOKED_AT, Look, Nearness, Seen},
+    second_look::{LOOKED_AT, LookFindings, ScoreGain, SecondLook, TokenSimilarities},
 };
 use crate::{
     actions::ToolAction,
@@ -23,91 +23,92 @@ use crate::{
     languages,
     lexical::{
         explain,
-        index::View,
-        plan::{Found, Word},
+        index::IndexView,
+        plan::{Word, WordStatus},
         scorer::{Candidate, compare},
         search::{Buffers, NAMED, POOL, for_each_raised, hit},
     },
-    semantic::{BLOCK, FirstOf, Model, Reading, Vector},
+    semantic::{BLOCK, Model, QueryReading, ToolFirstTokens, Vector},
 };
 
-/// Tools whose words score highest are compared in full even where a coarse pass comes first.
+/// Number of tools with the highest lexical scores that are compared in full even after a coarse
+/// pass.
 const LEXICAL_POOL: usize = 1024;
 
-/// Vectors of a query whose similarities keep their room for the next one.
+/// Number of layers whose buffers are reused.
 const KEPT_LAYERS: usize = 3;
 
-/// The most words of a query that a reason names.
+/// Maximum number of query words in a reason.
 const MAX_WORDS_IN_REASON: usize = 3;
 
-/// What rounding to six decimals can change.
+/// Maximum error of rounding to six decimals.
 const ROUNDING: f64 = 1e-6;
 
-/// What a score is multiplied with to be taken for a logarithm, where there is no second look.
+/// Factor from a score to a logarithm of odds, without a second look.
 const STEEPNESS: f64 = 12.0;
 
-/// Marks a tool that is named outright, whose score stands already.
+/// Marks a tool that is named exactly, whose score is already set.
 const RAISED: f32 = -1.0;
 
-/// What a query works in; kept for the next one.
+/// The buffers of a query, reused by the next one.
 #[derive(Debug, Default)]
-pub(crate) struct Both {
+pub(crate) struct HybridBuffers {
     pub(crate) scan: Scan,
     /// A lexical score for each row of the view, or [`RAISED`].
     lexical: Vec<f32>,
-    /// The tools that are named outright, with their scores.
+    /// The tools that are named exactly, with their scores.
     named: Vec<Candidate>,
-    sources: Vec<Source>,
-    /// What the second look made of the first hits, in their order.
-    looked_at: Vec<LookedAt>,
-    lead: Lead,
-    nearness: Nearness,
+    sources: Vec<SimilaritySource>,
+    /// The first hits after the second look, in order.
+    looked_at: Vec<RerankedHit>,
+    lead: ScoreLead,
+    nearness: TokenSimilarities,
 }
 
 /// A hit after the second look.
 #[derive(Clone, Copy, Debug, Default)]
-struct LookedAt {
-    /// Its score before that.
+struct RerankedHit {
+    /// The score before.
     before: f64,
-    /// What it gained by what it does.
+    /// The part of the gain that is due to the action.
     action: f64,
 }
 
-/// What is known of a ranking before its hits are made.
+/// The ranking before its hits are created.
 #[derive(Clone, Copy, Debug)]
-struct Judged {
-    /// How many tools are hits.
+struct RankingSummary {
+    /// Number of hits.
     total: usize,
-    meaning: Meaning,
-    /// The highest lexical score of a tool that is not named outright.
+    meaning: QueryMeaning,
+    /// The highest lexical score of a tool that is not named exactly.
     best_lexical: f32,
-    /// What would be the best hit without somebody else's model, if that was asked.
-    own_best: Option<Best>,
+    /// The best hit without the external model, if there is one.
+    own_best: Option<BestHit>,
 }
 
 /// The best hit of a ranking.
 #[derive(Clone, Copy, Debug)]
-struct Best {
+struct BestHit {
     candidate: Candidate,
-    /// How far it is ahead.
-    lead: Lead,
-    /// What the second look saw in it.
-    seen: Seen,
+    /// Its lead over the others.
+    lead: ScoreLead,
+    /// What the second look found in it.
+    seen: LookFindings,
     look_share: f64,
 }
 
-/// What is known of a query by its vectors.
+/// The evidence from a query's vectors.
 #[derive(Clone, Copy, Debug, Default)]
-struct Meaning {
-    /// How far they can be trusted.
+struct QueryMeaning {
+    /// How far the vectors can be trusted, 0 to 1.
     trust: f32,
-    /// How near the nearest of what tools in general are about is.
+    /// Similarity of the nearest background vectors.
     far: f64,
 }
 
-impl Both {
-    /// Drops what only queries with many requests need, and all that a catalog which has become
-    /// much smaller needs no more.
+impl HybridBuffers {
+    /// Frees buffers that only queries with many requests need, or that are too large for a catalog
+    /// that has shrunk.
     pub(crate) fn trim(&mut self) {
         let rows = self.lexical.len();
         for source in &mut self.sources {
@@ -119,8 +120,15 @@ impl Both {
 }
 
 impl Buffers {
-    /// Ranks by words and by what `model` makes of the query, in English where that is not its language.
-    pub(crate) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
+    /// Ranks by words and by the vectors of `model`, after translating the query to English if
+    /// necessary.
+    pub(crate) fn rank_by_both(
+        &mut self,
+        text: &str,
+        query: &Query<'_>,
+        view: &IndexView<'_>,
+        model: &Model,
+    ) -> Ranking {
         let reading = model.read(query.text);
         if reading.known_share() < 1.0
             && let Some(english) = self.in_english(text, model)
@@ -133,24 +141,25 @@ impl Buffers {
         self.rank_read(text, query, view, model, &reading)
     }
 
-    /// The query in English, if it is in another language, with those of its words that tools have. `None`
-    /// too if tools have most of its words: then they are in its language.
+    /// Translates the query to English, if it is in another language, and appends those of its
+    /// words that tools contain. `None` as well if tools contain most of its words, since they are
+    /// then in its language.
     fn in_english(&self, text: &str, model: &Model) -> Option<String> {
         let is_english = |word: &str| is_stop_word(word) || model.knows(word);
         let mut english = languages::in_english(text, is_english)?;
         let own = |word: &Word| &text[word.start..word.end];
-        // What is spelled nearly alike in Latin letters can be of any language.
+        // A similar spelling in Latin letters can be of any language.
         let is_found = |word: &Word| match word.found {
-            Found::Exactly => true,
-            Found::Nearly => !languages::is_latin(own(word)),
-            Found::Nowhere | Found::Aside => false,
+            WordStatus::Exactly => true,
+            WordStatus::Nearly => !languages::is_latin(own(word)),
+            WordStatus::Nowhere | WordStatus::Ignored => false,
         };
         let is_telling = |word: &&Word| !languages::is_filler(own(word)) && !is_english(&languages::fold(own(word)));
         let telling: Vec<&Word> = self.plan.words.iter().filter(is_telling).collect();
         if 2 * telling.iter().filter(|word| is_found(word)).count() > telling.len() {
             return None;
         }
-        for word in telling.iter().filter(|word| word.found == Found::Exactly).map(|word| own(word)) {
+        for word in telling.iter().filter(|word| word.found == WordStatus::Exactly).map(|word| own(word)) {
             if !languages::has_word(&english, word) {
                 english.push(' ');
                 english.push_str(word);
@@ -159,48 +168,49 @@ impl Buffers {
         Some(english)
     }
 
-    /// Ranks by words and by what `model` read in the query.
+    /// Ranks by words and by the model's reading of the query.
     ///
-    /// A hit is a tool that has a word of the query, or is at least half as near to it, or to one
-    /// of its requests, as the nearest tool; so many are counted, however many are asked for.
+    /// A hit is a tool that contains a word of the query, or has at least half the similarity to
+    /// it, or to one of its requests, of the nearest tool. The number of hits does not depend on
+    /// the limit.
     fn rank_read(
         &mut self,
         text: &str,
         query: &Query<'_>,
-        view: &View<'_>,
+        view: &IndexView<'_>,
         model: &Model,
-        reading: &Reading,
+        reading: &QueryReading,
     ) -> Ranking {
         let best_lexical = self.score_words(text, view);
         let meaning = self.score_meaning(reading, view, model);
-        let look = Look::new(model, text, reading, meaning.trust);
+        let look = SecondLook::new(model, text, reading, meaning.trust);
         let own_best = self.score_external(best_lexical, meaning.trust, look.as_ref(), view);
-        // The same hits are looked at again however many are asked for.
+        // The same hits get a second look, whatever the limit.
         let limit = query.limit.max(self.looked_at()).min(view.tools).max(1);
-        let total = self.collect(best_lexical, limit, view);
+        let total = self.collect_hits(best_lexical, limit, view);
         self.rerank_first_hits(look.as_ref(), view);
-        // The confidence is that of the best hit, even if none is asked for.
+        // The confidence is that of the best hit, even with a limit of zero.
         self.scorer.best.truncate(query.limit.max(1));
-        let judged = Judged { total, meaning, best_lexical, own_best };
-        self.answer(text, query, view, model, reading, look.as_ref(), judged)
+        let judged = RankingSummary { total, meaning, best_lexical, own_best };
+        self.build_ranking(text, query, view, model, reading, look.as_ref(), judged)
     }
 
-    /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of
-    /// a visible tool that is not named outright.
-    fn score_words(&mut self, text: &str, view: &View<'_>) -> f32 {
+    /// Computes the lexical score of every row of `view`, as the lexical ranker does; returns the
+    /// highest of a visible tool that is not named exactly.
+    fn score_words(&mut self, text: &str, view: &IndexView<'_>) -> f32 {
         let terms = self.plan.terms.iter().map(|(at, term)| (at, term.weight));
         self.scorer.run_all(view, &self.plan.terms, terms, &mut self.both.lexical);
         if self.has_intents(text) && self.score(text, POOL, view).1 {
             let whole_share = 1.0 - view.settings.intent;
             self.both.lexical.iter_mut().for_each(|score| *score *= whole_share);
             for candidate in &self.fused {
-                // What serves one request must not lose what it is worth to all of them.
+                // A tool that serves one request must keep its score for the whole query.
                 let score = &mut self.both.lexical[view.row(candidate)];
                 *score = score.max(candidate.score);
             }
         }
         let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
-        let Self { plan, mentions, both: Both { lexical, named, .. }, .. } = self;
+        let Self { plan, mentions, both: HybridBuffers { lexical, named, .. }, .. } = self;
         lexical.iter_mut().for_each(|score| *score *= NAMED / worth);
         let mut places: FxHashMap<usize, usize> = FxHashMap::default();
         named.clear();
@@ -216,17 +226,17 @@ impl Buffers {
         best_of_visible(view, lexical)
     }
 
-    /// Compares every row of `view` with the query and its requests, as our own model sees them.
-    fn score_meaning(&mut self, reading: &Reading, view: &View<'_>, model: &Model) -> Meaning {
-        let Self { plan, scorer, both: Both { scan, sources, .. }, .. } = self;
-        sources.resize_with(1, Source::default);
+    /// Compares every row of `view` with the query and its requests by our own model.
+    fn score_meaning(&mut self, reading: &QueryReading, view: &IndexView<'_>, model: &Model) -> QueryMeaning {
+        let Self { plan, scorer, both: HybridBuffers { scan, sources, .. }, .. } = self;
+        sources.resize_with(1, SimilaritySource::default);
         let source = &mut sources[0];
         let whole = reading.vector(model);
         let trust = if whole.is_some() { model.fusion().trust(reading.known_share()) } else { 0.0 };
         source.set(model.fusion(), trust);
         let Some(whole) = whole.filter(|_| trust > 0.0) else {
             source.layers.clear();
-            return Meaning::default();
+            return QueryMeaning::default();
         };
         let mut vectors = reading.request_vectors(model);
         vectors.insert(0, whole);
@@ -237,26 +247,26 @@ impl Buffers {
         }
         scan.run(view, &vectors, &scorer.best, &mut source.layers);
         source.judge_requests(model.fusion());
-        Meaning { trust, far: model.background(&vectors).mean() }
+        QueryMeaning { trust, far: model.background(&vectors).mean() }
     }
 
-    /// Adds what somebody else's model makes of the query, if it was asked; the best hit
-    /// without it, and how far ahead that is.
+    /// Adds the similarities of the external model, if there is one; returns the best hit without
+    /// it, and its lead.
     fn score_external(
         &mut self,
         best_lexical: f32,
         trust: f32,
-        look: Option<&Look<'_>>,
-        view: &View<'_>,
-    ) -> Option<Best> {
+        look: Option<&SecondLook<'_>>,
+        view: &IndexView<'_>,
+    ) -> Option<BestHit> {
         let external = view.external.as_ref()?;
-        self.collect(best_lexical, self.looked_at(), view);
+        self.collect_hits(best_lexical, self.looked_at(), view);
         self.rerank_first_hits(look, view);
-        let own_best = self.best(look, view);
-        let Both { lexical, sources, .. } = &mut self.both;
+        let own_best = self.best_hit(look, view);
+        let HybridBuffers { lexical, sources, .. } = &mut self.both;
         let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
         let [own, ..] = &sources[..] else { return own_best };
-        let mut source = Source::default();
+        let mut source = SimilaritySource::default();
         let tools = view.numbered_parts().map(|(first, part)| {
             let is_visible = |doc: usize| part.visible_word(doc / BLOCK) >> (doc % BLOCK) & 1 == 1;
             (first, part.segment.tools.as_slice(), is_visible)
@@ -266,8 +276,8 @@ impl Buffers {
         own_best
     }
 
-    /// Puts the `limit` best tools into the scorer's list; how many hits there are.
-    fn collect(&mut self, best_lexical: f32, limit: usize, view: &View<'_>) -> usize {
+    /// Collects the `limit` best tools; returns the number of hits.
+    fn collect_hits(&mut self, best_lexical: f32, limit: usize, view: &IndexView<'_>) -> usize {
         let Self { scorer, both, .. } = self;
         let blend = Blend::new(best_lexical, &both.sources);
         scorer.best.clear();
@@ -298,54 +308,54 @@ impl Buffers {
         total
     }
 
-    /// How many hits must be there for the second look: those that are named, those that it is for, and the next.
+    /// Returns how many hits the second look needs: named ones, those that it reorders, and the
+    /// next one.
     fn looked_at(&self) -> usize {
         self.both.named.len() + LOOKED_AT + 1
     }
 
-    /// Orders the first hits anew by what `look` sees in them. The best has the score that the first
-    /// one had; none falls behind those that were not looked at, and those that are named stay
-    /// in front.
-    fn rerank_first_hits(&mut self, look: Option<&Look<'_>>, view: &View<'_>) {
-        let Self { scorer, both: Both { lexical, sources, looked_at, lead, nearness, .. }, .. } = self;
+    /// Reorders the first hits by the second look. The best gets the score that the first had; none
+    /// falls behind those that were not included, and named tools stay in front.
+    fn rerank_first_hits(&mut self, look: Option<&SecondLook<'_>>, view: &IndexView<'_>) {
+        let Self { scorer, both: HybridBuffers { lexical, sources, looked_at, lead, nearness, .. }, .. } = self;
         looked_at.clear();
-        *lead = Lead::of(scorer.best.iter().take(LOOKED_AT).map(|best| STEEPNESS * f64::from(best.score)));
+        *lead = ScoreLead::of(scorer.best.iter().take(LOOKED_AT).map(|best| STEEPNESS * f64::from(best.score)));
         let (Some(look), Some(source)) = (look, sources.first()) else { return };
         let named = scorer.best.iter().take_while(|best| lexical[view.row(best)] == RAISED).count();
         let end = scorer.best.len().min(named + LOOKED_AT);
         let least = scorer.best.get(end).map_or(0.0, |next| next.score);
         let first = scorer.best.get(named).map_or(0.0, |best| best.score);
-        // The named ones too: the confidence is about the best hit, whatever it is.
+        // Including named ones: the confidence is about the best hit, whatever it is.
         nearness.fill(look, scorer.best[..end].iter().map(|candidate| first_tokens(candidate, view)));
-        let mut ordered: Vec<(Candidate, LookedAt)> = Vec::with_capacity(end - named);
+        let mut ordered: Vec<(Candidate, RerankedHit)> = Vec::with_capacity(end - named);
         for candidate in &scorer.best[named..end] {
             let (tokens, action) = (first_tokens(candidate, view), action_of(candidate, view));
-            let Gain { words, action } = look.gain(tokens, action, source.whole(view.row(candidate)), nearness);
-            let seen = LookedAt { before: f64::from(candidate.score), action: f64::from(action) };
+            let ScoreGain { words, action } = look.gain(tokens, action, source.whole(view.row(candidate)), nearness);
+            let seen = RerankedHit { before: f64::from(candidate.score), action: f64::from(action) };
             ordered.push((Candidate { score: candidate.score + words + action, ..*candidate }, seen));
         }
         ordered.sort_by(|(a, _), (b, _)| compare(view, a, b));
-        *lead = Lead::of(ordered.iter().map(|(best, _)| look.in_logarithm(best.score)));
+        *lead = ScoreLead::of(ordered.iter().map(|(best, _)| look.to_logit(best.score)));
         let shift = first - ordered.first().map_or(0.0, |(best, _)| best.score);
         looked_at
-            .extend(scorer.best[..named].iter().map(|best| LookedAt { before: f64::from(best.score), action: 0.0 }));
+            .extend(scorer.best[..named].iter().map(|best| RerankedHit { before: f64::from(best.score), action: 0.0 }));
         for (place, (candidate, seen)) in scorer.best[named..end].iter_mut().zip(ordered) {
-            *place = Candidate { score: look.settled(candidate.score + shift, first, least), ..candidate };
+            *place = Candidate { score: look.rescale_score(candidate.score + shift, first, least), ..candidate };
             looked_at.push(seen);
         }
     }
 
-    /// Turns the scorer's list into hits, unless the best of them is too unlikely.
+    /// Creates the ranking, without hits if the best of them is too unlikely.
     #[expect(clippy::too_many_arguments)]
-    fn answer(
+    fn build_ranking(
         &self,
         text: &str,
         query: &Query<'_>,
-        view: &View<'_>,
+        view: &IndexView<'_>,
         model: &Model,
-        reading: &Reading,
-        look: Option<&Look<'_>>,
-        judged: Judged,
+        reading: &QueryReading,
+        look: Option<&SecondLook<'_>>,
+        judged: RankingSummary,
     ) -> Ranking {
         let best = &self.scorer.best;
         let mut hits: Vec<Hit> = best.iter().map(|candidate| hit(candidate, view)).collect();
@@ -361,12 +371,12 @@ impl Buffers {
                 }
             }
         }
-        // Judged by our own evidence, which the figures were made for, and not less because
-        // somebody else's model prefers another tool.
-        let evidence = |best: Best| self.evidence(best, text, view, reading, judged.meaning);
-        let judge = |best: Best| model.confidence().confidence(&evidence(best));
-        let confidence = self.best(look, view).into_iter().chain(judged.own_best).map(judge).fold(0.0, f64::max);
-        // Words that say nothing fit everything.
+        // Based on our own evidence, for which the coefficients were trained; a different
+        // preference of the external model does not lower it.
+        let evidence = |best: BestHit| self.evidence(best, text, view, reading, judged.meaning);
+        let judge = |best: BestHit| model.confidence().confidence(&evidence(best));
+        let confidence = self.best_hit(look, view).into_iter().chain(judged.own_best).map(judge).fold(0.0, f64::max);
+        // Stop words match everything.
         let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
         let confidence = if says_nothing { 0.0 } else { confidence };
         let least = query.least_confidence.unwrap_or_else(|| bar(view, model, judged.meaning));
@@ -374,21 +384,28 @@ impl Buffers {
             .withheld_below(least)
     }
 
-    /// The best hit, after the second look.
-    fn best(&self, look: Option<&Look<'_>>, view: &View<'_>) -> Option<Best> {
+    /// Returns the best hit, after the second look.
+    fn best_hit(&self, look: Option<&SecondLook<'_>>, view: &IndexView<'_>) -> Option<BestHit> {
         let candidate = *self.scorer.best.first()?;
         let look = look.filter(|_| !self.both.looked_at.is_empty());
-        let see = |look: &Look<'_>| {
+        let see = |look: &SecondLook<'_>| {
             look.inspect(first_tokens(&candidate, view), action_of(&candidate, view), &self.both.nearness)
         };
         let look_share = look.map_or(0.0, |look| f64::from(look.share));
-        Some(Best { candidate, lead: self.both.lead, seen: look.map(see).unwrap_or_default(), look_share })
+        Some(BestHit { candidate, lead: self.both.lead, seen: look.map(see).unwrap_or_default(), look_share })
     }
 
-    fn evidence(&self, best: Best, text: &str, view: &View<'_>, reading: &Reading, meaning: Meaning) -> Evidence {
+    fn evidence(
+        &self,
+        best: BestHit,
+        text: &str,
+        view: &IndexView<'_>,
+        reading: &QueryReading,
+        meaning: QueryMeaning,
+    ) -> ConfidenceEvidence {
         let row = view.row(&best.candidate);
         let source = self.both.sources.first();
-        Evidence {
+        ConfidenceEvidence {
             is_named: self.both.lexical[row] == RAISED,
             lexical: f64::from(self.both.lexical[row]),
             whole: f64::from(source.map_or(0.0, |source| source.whole(row))),
@@ -404,7 +421,7 @@ impl Buffers {
         }
     }
 
-    /// The reasons for a hit, which add up to its score, largest first.
+    /// Returns the reasons for a hit, which add up to its score, largest first.
     #[expect(clippy::too_many_arguments)]
     fn reasons(
         &self,
@@ -412,15 +429,15 @@ impl Buffers {
         candidate: &Candidate,
         text: &str,
         query: &Query<'_>,
-        view: &View<'_>,
+        view: &IndexView<'_>,
         model: &Model,
-        reading: &Reading,
+        reading: &QueryReading,
         blend: &Blend<'_>,
     ) -> Vec<Reason> {
         let lexical = self.both.lexical[view.row(candidate)];
         let named = self.mention_of(&hit.tool);
         let part = f64::from(blend.lexical_part(lexical));
-        // Scores are rounded; what that leaves is no reason.
+        // Scores are rounded; the rest is not a reason.
         let by_words = if lexical == RAISED || hit.score - part < ROUNDING { hit.score } else { part };
         let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
         let external = if lexical == RAISED { 0.0 } else { blend.part(1, view.row(candidate)) };
@@ -440,9 +457,9 @@ impl Buffers {
     }
 }
 
-/// Adds what the second look changed to the reasons of `hit`: its action, and the rest of what it saw,
-/// compared with the best hit.
-fn add_second_look(hit: &mut Hit, seen: LookedAt, actions: Option<(&str, &str)>) {
+/// Adds the changes by the second look to the reasons of `hit`: its action, and the rest, compared
+/// with the best hit.
+fn add_second_look(hit: &mut Hit, seen: RerankedHit, actions: Option<(&str, &str)>) {
     let action = if actions.is_some() { seen.action } else { 0.0 };
     let given: f64 = hit.why.iter().map(|reason| reason.weight).sum();
     let (wanted, offered) = actions.unwrap_or_default();
@@ -454,9 +471,9 @@ fn add_second_look(hit: &mut Hit, seen: LookedAt, actions: Option<(&str, &str)>)
     hit.why.sort_by(|a, b| b.weight.total_cmp(&a.weight));
 }
 
-/// The words of `query` that bring it nearest to `tool`: the best, and others that give at
-/// least half as much, in query order.
-fn nearest_words(query: &str, reading: &Reading, model: &Model, tool: &Vector) -> String {
+/// Returns the words of `query` that contribute most to the similarity with `tool`: the best, and
+/// others with at least half of its contribution, in query order.
+fn nearest_words(query: &str, reading: &QueryReading, model: &Model, tool: &Vector) -> String {
     let mut words: Vec<(Range<usize>, f32)> = reading.contributions(model, tool).collect();
     words.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.start.cmp(&b.0.start)));
     let best = words.first().map_or(0.0, |(_, gain)| *gain);
@@ -468,15 +485,15 @@ fn nearest_words(query: &str, reading: &Reading, model: &Model, tool: &Vector) -
     terms.join(" ")
 }
 
-/// The confidence below which nothing fits. Where somebody else's model was asked, ours can only
-/// say so as far as it has read the query.
-fn bar(view: &View<'_>, model: &Model, meaning: Meaning) -> f64 {
+/// Returns the confidence below which a ranking is withheld. With an external model, ours only
+/// decides as far as it has read the query.
+fn bar(view: &IndexView<'_>, model: &Model, meaning: QueryMeaning) -> f64 {
     let share = if view.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
     model.confidence().nothing_below(view.tools) * share
 }
 
-/// The highest score of a visible tool, or 0.
-fn best_of_visible(view: &View<'_>, scores: &[f32]) -> f32 {
+/// Returns the highest score of a visible tool, or 0.
+fn best_of_visible(view: &IndexView<'_>, scores: &[f32]) -> f32 {
     let higher = |best: f32, score: f32| if score > best { score } else { best };
     let mut best = 0.0;
     for (first, part) in view.numbered_parts() {
@@ -494,18 +511,18 @@ fn best_of_visible(view: &View<'_>, scores: &[f32]) -> f32 {
     best
 }
 
-/// The first tokens of a tool.
-fn first_tokens<'a>(candidate: &Candidate, view: &'a View<'_>) -> FirstOf<'a> {
+/// Returns the first tokens of a tool.
+fn first_tokens<'a>(candidate: &Candidate, view: &'a IndexView<'_>) -> ToolFirstTokens<'a> {
     view.parts[candidate.part as usize].segment.first.get(candidate.doc)
 }
 
-/// What a tool does.
-fn action_of(candidate: &Candidate, view: &View<'_>) -> ToolAction {
+/// Returns the action of a tool.
+fn action_of(candidate: &Candidate, view: &IndexView<'_>) -> ToolAction {
     view.parts[candidate.part as usize].segment.actions[candidate.doc as usize]
 }
 
-/// How near the nearest visible tools are to the query or to one of its requests.
-fn nearest_visible(source: &Source, view: &View<'_>) -> Nearest {
+/// Returns the highest similarities of visible tools to the query or to one of its requests.
+fn nearest_visible(source: &SimilaritySource, view: &IndexView<'_>) -> Nearest {
     let mut nearest = Nearest::default();
     if source.layers.is_empty() {
         return nearest;
@@ -528,7 +545,7 @@ fn nearest_visible(source: &Source, view: &View<'_>) -> Nearest {
     nearest
 }
 
-/// A bit for each score that reaches `least`.
+/// Returns a bit for each score that is at least `least`.
 fn bits(scores: &[f32; BLOCK], least: f32) -> u64 {
     scores.iter().enumerate().fold(0, |bits, (place, score)| bits | u64::from(*score >= least) << place)
 }

@@ -1,39 +1,39 @@
-//! How likely it is that the best hit is what was asked for.
+//! The confidence: the probability that the best hit is right.
 
 use serde::Deserialize;
 
-use super::second_look::Seen;
+use super::second_look::LookFindings;
 use crate::{
     actions::Clash,
     semantic::{BLOCK, Similarity, Vectors},
 };
 
-/// So many similarities make up [`Evidence::near`] and [`Evidence::far`].
+/// Number of similarities in [`ConfidenceEvidence::near`] and [`ConfidenceEvidence::far`].
 const BEST: usize = 5;
 
-/// What is left of the confidence in a tool that changes something else than what is plainly asked for.
+/// Factor on the confidence in a tool that changes something other than what the query asks for.
 const HARM_SHARE: f64 = 0.05;
 
 /// The coefficients of confidence, from the model file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct ConfidenceSettings {
-    /// For short queries, whose hits were looked at twice.
-    short: Rule,
+    /// For short queries, which got a second look.
+    short: ConfidenceRule,
     /// For all others.
-    long: Rule,
+    long: ConfidenceRule,
     /// For queries that the model cannot read.
-    words: Rule,
-    /// Smaller catalogs count as this large, larger ones as `tools_to`.
+    words: ConfidenceRule,
+    /// Smaller catalogs count as this size, larger ones as `tools_to`.
     tools_from: f64,
     tools_to: f64,
-    /// Below this nothing fits: in the smallest catalogs and in the largest.
+    /// The confidence below which nothing matches: in the smallest catalogs and in the largest.
     nothing_below: [f64; 2],
 }
 
-/// What each piece of [`Evidence`] counts.
+/// The coefficient of each piece of [`ConfidenceEvidence`].
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Rule {
+struct ConfidenceRule {
     bias: f64,
     share: f64,
     margin: f64,
@@ -51,46 +51,46 @@ struct Rule {
     known: f64,
 }
 
-/// What there is to judge by.
+/// The inputs of the confidence.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Evidence {
-    /// Whether the query names the best hit outright.
+pub(crate) struct ConfidenceEvidence {
+    /// Whether the query names the best hit exactly.
     pub(crate) is_named: bool,
-    /// How far ahead of the others it is.
-    pub(crate) lead: Lead,
-    /// What its words score.
+    /// Its lead over the others.
+    pub(crate) lead: ScoreLead,
+    /// Its lexical score.
     pub(crate) lexical: f64,
-    /// How near it is to the query as a whole.
+    /// Its similarity to the whole query.
     pub(crate) whole: f64,
-    /// How near the nearest visible tools are.
+    /// The highest similarities of visible tools.
     pub(crate) near: f64,
-    /// How near the nearest of what tools in general are about is.
+    /// The highest similarities of background vectors.
     pub(crate) far: f64,
-    /// How many tools are visible.
+    /// Number of visible tools.
     pub(crate) tools: usize,
-    /// What the second look saw in it.
-    pub(crate) seen: Seen,
-    /// How many words the query has.
+    /// What the second look found in it.
+    pub(crate) seen: LookFindings,
+    /// Number of words in the query.
     pub(crate) words: usize,
     /// The share of them that the model knows.
     pub(crate) known: f64,
     /// How far the query's vector can be trusted, 0 to 1.
     pub(crate) trust: f64,
-    /// How much the second look counts, 0 to 1.
+    /// The weight of the second look, 0 to 1.
     pub(crate) look_share: f64,
 }
 
-/// How far the best hit is ahead of the others, if scores are taken for probabilities.
+/// The lead of the best hit over the others, with scores converted to probabilities.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lead {
-    /// Its share of all.
+pub(crate) struct ScoreLead {
+    /// Its share of the probability.
     pub(crate) share: f64,
-    /// How much more that is than the share of the second.
+    /// The difference to the share of the second hit.
     pub(crate) margin: f64,
 }
 
-impl Lead {
-    /// That of the first of `scores`, which are best first, in units of the logarithm.
+impl ScoreLead {
+    /// Computes the lead from `scores`, best first, in units of the logarithm.
     pub(crate) fn of(scores: impl Iterator<Item = f64> + Clone) -> Self {
         let first = scores.clone().next().unwrap_or_default();
         let mut parts = scores.map(|score| (score - first).exp());
@@ -100,14 +100,16 @@ impl Lead {
     }
 }
 
-impl Rule {
+impl ConfidenceRule {
     fn is_sound(&self) -> bool {
-        self.terms(&Evidence::default(), 1.0).iter().all(|(coefficient, _)| (-1e6..=1e6).contains(coefficient))
+        self.terms(&ConfidenceEvidence::default(), 1.0)
+            .iter()
+            .all(|(coefficient, _)| (-1e6..=1e6).contains(coefficient))
     }
 
-    /// Each coefficient with what it is multiplied by; `tools` is the size of the catalog within the
-    /// bounds that were measured.
-    fn terms(&self, evidence: &Evidence, tools: f64) -> [(f64, f64); 15] {
+    /// Returns each coefficient with its factor; `tools` is the size of the catalog, clamped to the
+    /// measured range.
+    fn terms(&self, evidence: &ConfidenceEvidence, tools: f64) -> [(f64, f64); 15] {
         [
             (self.bias, 1.0),
             (self.share, evidence.lead.share.max(1e-6).ln()),
@@ -127,22 +129,22 @@ impl Rule {
         ]
     }
 
-    fn sum(&self, evidence: &Evidence, tools: f64) -> f64 {
+    fn sum(&self, evidence: &ConfidenceEvidence, tools: f64) -> f64 {
         self.terms(evidence, tools).iter().map(|(coefficient, value)| coefficient * value).sum()
     }
 }
 
 impl ConfidenceSettings {
     pub(crate) fn is_sound(&self) -> bool {
-        [self.short, self.long, self.words].iter().all(Rule::is_sound)
+        [self.short, self.long, self.words].iter().all(ConfidenceRule::is_sound)
             && self.tools_from >= 1.0
             && self.tools_to > self.tools_from
             && self.tools_to <= 1e9
             && self.nothing_below.iter().all(|bar| (0.0..=1.0).contains(bar))
     }
 
-    /// The confidence below which nothing fits in a catalog of so many tools. The more tools there are, the likelier
-    /// one of them fits.
+    /// Returns the confidence below which nothing matches in a catalog of so many tools. The more
+    /// tools there are, the more likely one of them matches.
     pub(crate) fn nothing_below(&self, tools: usize) -> f64 {
         let [small, large] = self.nothing_below;
         let size = (self.tools(tools) / self.tools_from).ln() / (self.tools_to / self.tools_from).ln();
@@ -153,9 +155,9 @@ impl ConfidenceSettings {
         (tools as f64).clamp(self.tools_from, self.tools_to)
     }
 
-    /// 0 to 1. As far as the query's vector cannot be trusted, words alone decide: a query in a
-    /// language that the model does not read is judged by what its words find.
-    pub(crate) fn confidence(&self, evidence: &Evidence) -> f64 {
+    /// Returns the confidence, 0 to 1. As far as the query's vector cannot be trusted, only words
+    /// decide: a query in a language that the model does not read is judged by the words it finds.
+    pub(crate) fn confidence(&self, evidence: &ConfidenceEvidence) -> f64 {
         if evidence.is_named {
             return 1.0;
         }
@@ -171,13 +173,13 @@ impl ConfidenceSettings {
 /// The highest of many similarities.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Nearest {
-    /// Highest first.
+    /// In descending order.
     best: [f32; BEST],
     count: usize,
 }
 
 impl Nearest {
-    /// What a similarity must exceed to be among them.
+    /// Returns the value that a similarity must exceed to be included.
     pub(crate) fn bar(&self) -> f32 {
         if self.count < BEST { f32::NEG_INFINITY } else { self.best[BEST - 1] }
     }
@@ -192,14 +194,14 @@ impl Nearest {
         self.best[place] = similarity;
     }
 
-    /// Their mean; 0 if there are none.
+    /// Returns the mean; 0 if there are none.
     pub(crate) fn mean(&self) -> f64 {
         let sum: f64 = self.best[..self.count].iter().copied().map(f64::from).sum();
         sum / self.count.max(1) as f64
     }
 }
 
-/// How near the nearest of `vectors` are to any of `queries`.
+/// Returns the highest similarities of `vectors` to any of `queries`.
 pub(crate) fn nearest_of(vectors: &Vectors, queries: &[Similarity<'_>]) -> Nearest {
     let mut nearest = Nearest::default();
     for block in 0..vectors.len().div_ceil(BLOCK) {
@@ -257,15 +259,15 @@ mod tests {
                 _ => Clash::None,
             };
             let Line { tools, words, known, look_share, .. } = line;
-            let evidence = Evidence {
+            let evidence = ConfidenceEvidence {
                 is_named: lexical >= 0.9,
-                lead: Lead { share, margin },
+                lead: ScoreLead { share, margin },
                 lexical,
                 whole,
                 near,
                 far,
                 tools,
-                seen: Seen { text, worst, name, action, clash },
+                seen: LookFindings { text, worst, name, action, clash },
                 words,
                 known,
                 trust: f64::from(model.fusion().trust(known as f32)),

@@ -1,39 +1,40 @@
-//! What somebody else's model makes of a query and of the tools.
+//! The similarities of an external embedding model.
 //!
-//! Its cosines are on a scale of their own: with one model strangers are at 0.0, with another
-//! at 0.8. So a tool's share is where it lies between the mean of all tools and the best of
-//! them, which means the same for every model.
+//! Its cosines have their own scale: unrelated texts have 0.0 with one model and 0.8 with another.
+//! Therefore a tool's share is its position between the mean of all tools and the best of them,
+//! which means the same for every model.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pegboard_core::{Tool, ToolVectors, Vectors, vectors::Direction};
 
-use super::fusion::Source;
+use super::fusion::SimilaritySource;
 use crate::semantic::requests_of;
 
-/// What its shares count beside words, which count 1, and beside our own model. Both together
-/// were better on families that our model had not seen than either alone; see the model card.
+/// The weight of the external shares, relative to words, which have 1, and to our own model. Both
+/// together were better on families that our model had not seen than either alone; see the model
+/// card.
 const WEIGHT: f32 = 0.9;
 
-/// What they count where our own model knows none of the query's words; in between, in between.
-/// A query in a language that only they read is theirs.
+/// The weight if our own model knows none of the query's words; interpolated in between. Only the
+/// external model can read such a query.
 const WEIGHT_ALONE: f32 = 1.75;
 
-/// How much of that is left for a query that asks for several things where there is only a vector
-/// of all of them at once, while our model is asked for each.
+/// The factor on the weight for a query with several requests if only the whole query has a vector,
+/// while our model has one for each.
 const SEVERAL: f32 = 0.5;
 
-/// How much of a share comes from the request that a tool serves best.
+/// The part of a share that comes from the request that a tool serves best.
 const REQUESTS: f32 = 0.75;
 
-/// The best tool is taken to be at least so much nearer than the mean, so that noise among
-/// tools that are all equally far is not stretched.
+/// Minimum distance between the best tool and the mean, so that noise among equally distant tools
+/// is not amplified.
 const LEAST_SPREAD: f32 = 0.05;
 
-/// What one is as a whole number, when cosines are added up.
+/// The fixed-point representation of one, for sums of cosines.
 const FIXED: f64 = (1_u64 << 32) as f64;
 
-/// The vectors of tools, replaced whole while searches go on.
+/// The vectors of tools, replaced as a whole while searches are running.
 #[derive(Debug, Default)]
 pub(crate) struct ExternalTable(RwLock<Arc<ToolVectors>>);
 
@@ -52,12 +53,12 @@ impl ExternalTable {
 pub(crate) struct External<'a> {
     table: &'a ToolVectors,
     whole: Direction,
-    /// Those of all requests, or none.
+    /// The vectors of all requests, or none.
     requests: Vec<Direction>,
 }
 
 impl<'a> External<'a> {
-    /// `None` when they cannot be compared: another length, or nothing to compare.
+    /// Returns `None` if the vectors cannot be compared: another length, or no vectors.
     pub(crate) fn new(table: &'a ToolVectors, query: &str, vectors: &Vectors) -> Option<Self> {
         let comparable = |vector: &[f32]| Direction::of(vector).filter(|one| one.dimensions() == table.dimensions());
         let whole = comparable(vectors.get(query)?)?;
@@ -65,16 +66,15 @@ impl<'a> External<'a> {
         Some(Self { table, whole, requests: requests.unwrap_or_default() })
     }
 
-    /// Fills `source` with the shares of all rows: `tools` are runs of rows, each with the
-    /// number of its first one and with which of them are visible.
+    /// Fills `source` with the shares of all rows: `tools` are runs of rows, each with the index of
+    /// its first row and a test of visibility.
     ///
-    /// A tool without a vector, one that was not embedded yet, gets the share that our own
-    /// model gives it, and where that has none, the share that its words give it. So it stands
-    /// where it would stand without the other model, among tools that the other model may move.
+    /// A tool without a vector, because it was not embedded yet, gets its share by our own model,
+    /// or else by its words. Thus it keeps the rank that it has without the external model.
     pub(crate) fn fill<'t, V: Fn(usize) -> bool>(
         &self,
-        source: &mut Source,
-        own: &Source,
+        source: &mut SimilaritySource,
+        own: &SimilaritySource,
         trust: f32,
         tools: impl Iterator<Item = (usize, &'t [Arc<Tool>], V)>,
         lexical_share: impl Fn(usize) -> f32,
@@ -91,8 +91,8 @@ impl<'a> External<'a> {
             }
         }
         let has_rows = scales.iter().all(|scale| scale.count > 0);
-        // A request that no tool is near to, such as thanks, must not count as much as one that a tool
-        // serves: it is measured by the whole query where that is nearer to something.
+        // A request that no tool serves, such as thanks, must not count as much as one that a tool
+        // serves: it is scaled by the whole query if that is nearer to a tool.
         let least = scales[0].spread().max(LEAST_SPREAD);
         let mut shares: Vec<Vec<f32>> = scales.into_iter().map(|scale| scale.into_shares(least)).collect();
         for row in missing {
@@ -106,14 +106,13 @@ impl<'a> External<'a> {
     }
 }
 
-/// How near all tools are to one vector, on the scale of its model.
+/// The cosines of all tools with one vector.
 #[derive(Debug)]
 struct Scale<'a> {
     query: &'a Direction,
-    /// One for each tool, far below all others where it is hidden or has no row.
+    /// One for each tool; far below all others if it is hidden or has no row.
     cosines: Vec<f32>,
-    /// Of the cosines as whole numbers, so that the order of the tools makes no difference to the
-    /// last bit.
+    /// The sum in fixed point, so that it does not depend on the order of the tools.
     sum: i64,
     count: u32,
     best: f32,
@@ -125,7 +124,7 @@ impl<'a> Scale<'a> {
     }
 
     fn add(&mut self, tool: usize, row: &Direction) {
-        // Rounding may lead beyond one.
+        // Rounding may exceed one.
         let cosine = self.query.cosine(row).clamp(-1.0, 1.0);
         self.sum += (cosine * FIXED) as i64;
         self.count += 1;
@@ -137,12 +136,13 @@ impl<'a> Scale<'a> {
         (self.sum as f64 / FIXED / f64::from(self.count.max(1))) as f32
     }
 
-    /// How much nearer the best tool is than the mean.
+    /// Returns the distance between the best tool and the mean.
     fn spread(&self) -> f32 {
         self.best - self.mean()
     }
 
-    /// Where every tool lies between the mean, 0, and the best, 1, or `least` above the mean if that is more.
+    /// Converts to shares: the position of every tool between the mean, 0, and the best, 1, or
+    /// `least` above the mean if that is more.
     fn into_shares(mut self, least: f32) -> Vec<f32> {
         let mean = self.mean();
         let unit = 1.0 / self.spread().max(least);

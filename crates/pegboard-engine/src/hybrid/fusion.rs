@@ -1,6 +1,6 @@
-//! How lexical scores and similarities become one score.
+//! Fusion of lexical scores and similarities into one score.
 //!
-//! Tools are looked at in blocks, and numbered through all segments of a view.
+//! Tools are processed in blocks, and numbered through all segments of a view.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use crate::{
     semantic::{BLOCK, is_share},
 };
 
-/// The most that a tool can score without being named outright.
+/// Maximum score of a tool that is not named exactly.
 const BELOW_NAMED: f32 = scores::BELOW_NAMED as f32;
 
 /// The share of the best similarity that makes a tool a hit without a common word.
@@ -18,19 +18,19 @@ const NEAR: f32 = 0.5;
 /// The coefficients of fusion, from the model file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct FusionSettings {
-    /// What similarity counts beside words.
+    /// The weight of similarity, relative to words.
     similarity: f32,
-    /// How much of it comes from the request that a tool serves best.
+    /// The part of it that comes from the request that a tool serves best.
     requests: f32,
-    /// The similarity that the best tool is taken to have at least.
+    /// Minimum of the best tool's similarity.
     least_similarity: f32,
-    /// The share of the best request's similarity up to which another one finds nothing.
+    /// The share of the best request's similarity up to which another request finds nothing.
     finds_from: f32,
-    /// The share from which on it finds as well.
+    /// The share from which another request counts in full.
     finds_to: f32,
     /// The share of known words up to which similarity has no weight.
     known_from: f32,
-    /// The share of known words from which on it has all of it.
+    /// The share of known words from which similarity has its full weight.
     known_to: f32,
 }
 
@@ -47,43 +47,43 @@ impl FusionSettings {
             && self.finds_to <= 1.0
     }
 
-    /// How well a request finds tools whose best one has the similarity `own`, 0 to 1, beside one with `best`.
+    /// Returns how well a request finds tools, 0 to 1, if its best similarity is `own` and that of
+    /// all requests is `best`.
     fn finds(&self, own: f32, best: f32) -> f32 {
         ((own / best.max(f32::MIN_POSITIVE) - self.finds_from) / (self.finds_to - self.finds_from)).clamp(0.0, 1.0)
     }
 
-    /// How far the vector of a query can be trusted of whose words the share `known` is
-    /// known, 0 to 1.
+    /// Returns how far the vector of a query can be trusted, 0 to 1, if the share `known` of its
+    /// words is known.
     pub(crate) fn trust(&self, known: f32) -> f32 {
         ((known - self.known_from) / (self.known_to - self.known_from)).clamp(0.0, 1.0)
     }
 }
 
-/// How near all tools are to one vector.
+/// The similarities of all tools to one vector.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
-    /// A similarity for each tool, 0 where it is hidden.
+    /// A similarity for each tool, 0 if it is hidden.
     pub(crate) values: Vec<f32>,
-    /// The highest of them.
+    /// The highest similarity.
     pub(crate) best: f32,
 }
 
-/// One kind of similarity: what one model makes of a query and of the tools. Several can be
-/// blended.
+/// The similarities by one model. Several can be blended.
 #[derive(Debug, Default)]
-pub(crate) struct Source {
-    /// What it counts beside words.
+pub(crate) struct SimilaritySource {
+    /// The weight, relative to words.
     weight: f32,
     requests: f32,
     least: f32,
-    /// That of the whole query first, then those of its requests.
+    /// The layer of the whole query first, then those of its requests.
     pub(crate) layers: Vec<Layer>,
-    /// How well each request finds tools, 0 to 1; in full where there is no number.
+    /// How well each request finds tools, 0 to 1; 1 if there is no number.
     finds: Vec<f32>,
 }
 
-impl Source {
-    /// Takes the settings for a query whose vector can be trusted so far.
+impl SimilaritySource {
+    /// Applies the settings for a query whose vector has this trust.
     pub(crate) fn set(&mut self, settings: &FusionSettings, trust: f32) {
         self.weight = settings.similarity * trust;
         self.requests = settings.requests;
@@ -91,8 +91,8 @@ impl Source {
         self.finds.clear();
     }
 
-    /// Judges the requests by their layers: one that finds nothing near it does not count, and if only one finds
-    /// something, the query holds one request.
+    /// Judges the requests by their layers: a request that finds nothing does not count, and if
+    /// only one finds something, the query counts as one request.
     pub(crate) fn judge_requests(&mut self, settings: &FusionSettings) {
         let Some((_, requests)) = self.layers.split_first().filter(|(_, requests)| !requests.is_empty()) else {
             return;
@@ -105,24 +105,24 @@ impl Source {
         self.requests = settings.requests * ordered.get(1).copied().unwrap_or(0.0);
     }
 
-    /// How well a request finds tools, 0 to 1.
+    /// Returns how well a request finds tools, 0 to 1.
     fn finds(&self, request: usize) -> f32 {
         self.finds.get(request).copied().unwrap_or(1.0)
     }
 
-    /// Takes shares of the best that were worked out already, those of the whole query first,
-    /// with what they count and how much of that is by requests.
+    /// Sets precomputed shares, those of the whole query first, with their weight and the part of
+    /// it that is by requests.
     pub(crate) fn set_shares(&mut self, weight: f32, requests: f32, shares: Vec<Vec<f32>>) {
         (self.weight, self.requests, self.least) = (weight, requests, 0.0);
         self.layers = shares.into_iter().map(|values| Layer { values, best: 1.0 }).collect();
     }
 
-    /// What it counts beside words.
+    /// Returns the weight, relative to words.
     pub(crate) fn weight(&self) -> f32 {
         self.weight
     }
 
-    /// What share of the best the tool has, 0 to 1.
+    /// Returns the tool's share of the best, 0 to 1.
     pub(crate) fn share(&self, tool: usize) -> f32 {
         let Some((whole, requests)) = self.layers.split_first() else { return 0.0 };
         let share = |layer: &Layer| layer.values[tool] / layer.best.max(self.least);
@@ -130,17 +130,18 @@ impl Source {
         best.map_or(share(whole), |best| (1.0 - self.requests) * share(whole) + self.requests * best).clamp(0.0, 1.0)
     }
 
-    /// Whether the query asks for several things.
+    /// Returns whether the query has several requests.
     pub(crate) fn has_requests(&self) -> bool {
         self.layers.len() > 1
     }
 
-    /// How near the tool is to the query as a whole.
+    /// Returns the tool's similarity to the whole query.
     pub(crate) fn whole(&self, tool: usize) -> f32 {
         self.layers.first().map_or(0.0, |layer| layer.values[tool])
     }
 
-    /// How near a block of tools from `first` on is to the query or to one of its requests.
+    /// Writes the highest similarity to the query or to one of its requests for a block of tools
+    /// from `first` on.
     pub(crate) fn nearest_in(&self, first: usize, out: &mut [f32]) {
         for (at, layer) in self.layers.iter().enumerate() {
             for (out, value) in out.iter_mut().zip(&layer.values[first..]) {
@@ -176,36 +177,36 @@ impl Source {
     }
 }
 
-/// Words and similarities together.
+/// Blends lexical scores and similarities.
 #[derive(Debug)]
 pub(crate) struct Blend<'a> {
-    sources: &'a [Source],
-    /// What a lexical score is multiplied with to be a share of the best one.
+    sources: &'a [SimilaritySource],
+    /// Factor from a lexical score to a share of the best one.
     lexical_unit: f32,
-    /// All weights together.
+    /// The sum of all weights.
     weights: f32,
 }
 
 impl<'a> Blend<'a> {
     /// Blends lexical scores, the best of which is `best_lexical`, with `sources`.
-    pub(crate) fn new(best_lexical: f32, sources: &'a [Source]) -> Self {
+    pub(crate) fn new(best_lexical: f32, sources: &'a [SimilaritySource]) -> Self {
         let lexical_unit = if best_lexical > 0.0 { 1.0 / best_lexical } else { 0.0 };
         Self { sources, lexical_unit, weights: 1.0 + sources.iter().map(|source| source.weight).sum::<f32>() }
     }
 
-    /// The part of a score that one of the sources gives.
+    /// Returns the part of a score that is due to one of the sources.
     pub(crate) fn part(&self, source: usize, tool: usize) -> f32 {
         let given = self.sources.get(source).filter(|source| source.weight > 0.0);
         given.map_or(0.0, |source| BELOW_NAMED * source.weight * source.share(tool) / self.weights)
     }
 
-    /// The part of a score that words give.
+    /// Returns the part of a score that is due to words.
     pub(crate) fn lexical_part(&self, lexical: f32) -> f32 {
         BELOW_NAMED * (lexical * self.lexical_unit) / self.weights
     }
 
-    /// The scores of a block of tools from `first` on, from their lexical ones. What is no hit
-    /// gets -1, and so does what has a negative lexical score.
+    /// Computes the scores of a block of tools from `first` on. Tools that are not hits, or have a
+    /// negative lexical score, get -1.
     pub(crate) fn scores(&self, first: usize, lexical: &[f32], scores: &mut [f32; BLOCK]) {
         let mut is_hit = [false; BLOCK];
         let count = lexical.len().min(BLOCK);
@@ -249,7 +250,7 @@ mod tests {
     fn check(layers: &[&[f32]], known: f32, expected: [f32; 5]) {
         let layer =
             |values: &&[f32]| Layer { best: values.iter().copied().fold(0.0, f32::max), values: values.to_vec() };
-        let mut source = Source { layers: layers.iter().map(layer).collect(), ..Source::default() };
+        let mut source = SimilaritySource { layers: layers.iter().map(layer).collect(), ..SimilaritySource::default() };
         source.set(&SETTINGS, if layers.is_empty() { 0.0 } else { SETTINGS.trust(known) });
         source.judge_requests(&SETTINGS);
         let sources = [source];

@@ -1,8 +1,9 @@
 //! Ranking by words and by meaning.
 //!
-//! `combine` gives every visible tool its lexical score and its similarities (`scan`), `fusion` makes one score of them,
-//! and `second_look` compares the first hits of short queries word by word and verb by verb. `confidence` estimates how
-//! likely the first hit is right. `external` adds the vectors of an external model.
+//! `combine` computes the lexical score and the similarities (`scan`) of every visible tool,
+//! `fusion` combines them into one score, and `second_look` compares the first hits of short
+//! queries word by word and verb by verb. `confidence` estimates the probability that the first hit
+//! is right. `external` adds the vectors of an external model.
 
 pub(crate) mod combine;
 pub(crate) mod confidence;
@@ -17,8 +18,8 @@ use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection, Tool
 
 pub(crate) use self::external::{External, ExternalTable};
 use crate::{
-    blocks::{KeepsIndex, KeptError},
-    lexical::{KeptIndex, Searcher, Settings},
+    blocks::{BlockError, PersistentIndex},
+    lexical::{ParsedIndex, Searcher, Settings},
     semantic::{Model, requests_of},
 };
 
@@ -31,12 +32,12 @@ pub struct Hybrid {
 }
 
 impl Hybrid {
-    /// A ranker with another model than the one that ships.
+    /// Creates a ranker with another model than the built-in one.
     pub fn new(model: Arc<Model>) -> Self {
         Self { searcher: Searcher::new(Settings::default(), Some(model)), external: ExternalTable::default() }
     }
 
-    /// What the index of `catalog` adds to the memory of its tools.
+    /// Returns the memory of the index of `catalog` in bytes, without the tools.
     pub fn index_bytes(&self, catalog: &Catalog) -> usize {
         self.searcher.index(catalog).bytes()
     }
@@ -77,7 +78,7 @@ impl Ranker for Hybrid {
     }
 }
 
-impl KeepsIndex for Hybrid {
+impl PersistentIndex for Hybrid {
     fn index_key(&self) -> u64 {
         self.searcher.index_key()
     }
@@ -86,11 +87,11 @@ impl KeepsIndex for Hybrid {
         self.searcher.index_to_bytes(catalog)
     }
 
-    fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
+    fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
         self.searcher.parse_index(bytes)
     }
 
-    fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
+    fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
         self.searcher.restore_index(catalog, index)
     }
 }

@@ -1,20 +1,20 @@
-//! How near the tools of a view are to the vectors of a query.
+//! Computes the similarities of the tools of a view to the vectors of a query.
 
 use super::fusion::Layer;
 use crate::{
     lexical::{
-        index::{View, ViewPart},
+        index::{IndexView, SegmentView},
         scorer::Candidate,
     },
     semantic::{BLOCK, Similarity, Vector},
 };
 
-/// How catalogs are scanned.
+/// The settings of a scan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan {
-    /// Views of more tools are looked through coarsely first.
+    /// Number of tools above which a view is scanned coarsely first.
     pub(crate) coarse_above: usize,
-    /// How many tools the coarse pass leaves for the exact one.
+    /// Number of tools that the coarse pass leaves for the exact one.
     pub(crate) kept: usize,
 }
 
@@ -25,17 +25,17 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Whether `view` is too large to compare every tool in full.
-    pub(crate) fn is_coarse(&self, view: &View<'_>) -> bool {
+    /// Returns whether `view` is too large to compare every tool in full.
+    pub(crate) fn is_coarse(&self, view: &IndexView<'_>) -> bool {
         view.tools > self.coarse_above
     }
 
-    /// Compares the tools of `view` with `vectors`, into a layer for each.
+    /// Compares the tools of `view` with `vectors`, into one layer for each vector.
     ///
-    /// Coarsely, only the tools that are nearest by their first components, and those in
-    /// `pool`, are compared in full; all others count as not near at all. Which they are does
-    /// not depend on how tools are spread over segments.
-    pub(crate) fn run(&self, view: &View<'_>, vectors: &[Vector], pool: &[Candidate], layers: &mut Vec<Layer>) {
+    /// In a coarse scan, only the tools that are nearest by their first components, and those in
+    /// `pool`, are compared in full; all others get zero. The result does not depend on how tools
+    /// are distributed over segments.
+    pub(crate) fn run(&self, view: &IndexView<'_>, vectors: &[Vector], pool: &[Candidate], layers: &mut Vec<Layer>) {
         layers.resize_with(vectors.len(), Layer::default);
         let similarities: Vec<Similarity<'_>> = vectors.iter().map(Similarity::to).collect();
         if !self.is_coarse(view) {
@@ -49,8 +49,8 @@ impl Scan {
         }
     }
 
-    /// Replaces coarse figures by exact ones.
-    fn refine(&self, view: &View<'_>, similarity: Similarity<'_>, pool: &[Candidate], layer: &mut Layer) {
+    /// Replaces coarse similarities by exact ones.
+    fn refine(&self, view: &IndexView<'_>, similarity: Similarity<'_>, pool: &[Candidate], layer: &mut Layer) {
         let bar = highest(&layer.values, self.kept);
         let Layer { values, best } = layer;
         *best = 0.0;
@@ -72,7 +72,7 @@ impl Scan {
 }
 
 /// Compares every visible tool with every vector, block by block.
-fn fill(view: &View<'_>, similarities: &[Similarity<'_>], layers: &mut [Layer]) {
+fn fill(view: &IndexView<'_>, similarities: &[Similarity<'_>], layers: &mut [Layer]) {
     for layer in layers.iter_mut() {
         layer.values.clear();
         layer.values.resize(view.rows(), 0.0);
@@ -96,8 +96,8 @@ fn fill(view: &View<'_>, similarities: &[Similarity<'_>], layers: &mut [Layer]) 
     }
 }
 
-/// Zeros what is not visible.
-fn hide(part: &ViewPart<'_>, block: usize, values: &mut [f32]) {
+/// Sets hidden tools to zero.
+fn hide(part: &SegmentView<'_>, block: usize, values: &mut [f32]) {
     let visible = part.visible_word(block);
     if visible != u64::MAX {
         for (at, value) in values.iter_mut().enumerate() {
@@ -108,7 +108,7 @@ fn hide(part: &ViewPart<'_>, block: usize, values: &mut [f32]) {
     }
 }
 
-/// The `count`th highest of `values`.
+/// Returns the `count`th highest of `values`.
 fn highest(values: &[f32], count: usize) -> f32 {
     let mut bar = f32::MIN;
     let mut kept: Vec<f32> = Vec::with_capacity(2 * count);

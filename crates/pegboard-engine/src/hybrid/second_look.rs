@@ -1,59 +1,59 @@
-//! A second look at the first hits: which words of a query are found in a tool, and whether the tool
-//! does what is asked for.
+//! The second look: reranks the first hits by the words of a query that a tool contains, and by its
+//! action.
 //!
-//! One sum for a whole text says what it is about, and little of what is to be done with it. The
-//! second look compares word by word, and verb with verb. It is for short queries of one request; where
-//! a query is longer, its sum says more than its words.
+//! The vector of a whole text represents its topic, and little of the requested action. The second
+//! look compares word by word, and verb with verb. It applies to short queries of one request; for
+//! longer queries the vector is better than single words.
 
 use serde::Deserialize;
 
 use crate::{
-    actions::{self, Clash, KINDS, ToolAction, Wanted},
+    actions::{self, Clash, KINDS, ToolAction, WantedAction},
     semantic::{
-        FirstOf, Model, Reading,
+        Model, QueryReading, ToolFirstTokens,
         kernel::Kernel,
         vector::{LINE, Line},
     },
 };
 
-/// Components of a vector that are compared: those in front, in which texts differ most.
+/// Number of components that are compared: the first ones, in which texts differ most.
 pub(crate) const FRONT: usize = FRONT_LINES * LINE;
 
 const FRONT_LINES: usize = 2;
 
-/// Tokens of a query that are compared.
+/// Maximum number of query tokens that are compared.
 const MAX_TOKENS: usize = 24;
 
-/// How slowly scores fall behind the best hit, in units of the logarithm of its odds.
+/// How slowly scores decrease behind the best hit, in units of the logarithm of its odds.
 const SLOWNESS: f32 = 8.0;
 
-/// How many hits are looked at again.
+/// Number of hits that get a second look.
 pub(crate) const LOOKED_AT: usize = 16;
 
 /// The coefficients of the second look, from the model file.
 #[derive(Debug, Deserialize)]
-pub(crate) struct LookSettings {
-    /// What a first score counts.
+pub(crate) struct SecondLookSettings {
+    /// The coefficient of the first score.
     score: f32,
-    /// What the similarity with the whole query counts.
+    /// The coefficient of the similarity with the whole query.
     whole: f32,
-    /// What words in name or description count.
+    /// The coefficient of words in name or description.
     text: f32,
-    /// What words in the name count.
+    /// The coefficient of words in the name.
     name: f32,
-    /// What the length of the name counts, in tens of tokens.
+    /// The coefficient of the length of the name, in tens of tokens.
     name_length: f32,
-    /// What words in the server's name count.
+    /// The coefficient of words in the server's name.
     server: f32,
-    /// Up to so many words of a query it counts in full.
+    /// Number of query words up to which the second look has its full weight.
     words_to: f32,
-    /// From so many words on it does not count.
+    /// Number of query words from which it has no weight.
     words_from: f32,
-    /// What an action that is offered counts for one that is asked for.
+    /// The coefficient of each pair of a requested and an offered action.
     actions: Vec<Vec<f32>>,
 }
 
-impl LookSettings {
+impl SecondLookSettings {
     pub(crate) fn is_sound(&self) -> bool {
         let numbers = [self.whole, self.text, self.name, self.name_length, self.server];
         let is_coefficient = |number: &f32| (-1e3..=1e3).contains(number);
@@ -66,15 +66,15 @@ impl LookSettings {
     }
 }
 
-/// A query that hits are compared with once more.
+/// The query of a second look.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct SecondLook<'a> {
     model: &'a Model,
-    settings: &'a LookSettings,
+    settings: &'a SecondLookSettings,
     tokens: Vec<QueryToken>,
-    /// What it wants done.
-    wanted: Option<Wanted>,
-    /// How much the second look counts, 0 to 1.
+    /// The requested action.
+    wanted: Option<WantedAction>,
+    /// The weight of the second look, 0 to 1.
     pub(crate) share: f32,
 }
 
@@ -82,22 +82,22 @@ pub(crate) struct Look<'a> {
 #[derive(Debug)]
 struct QueryToken {
     front: Front,
-    /// What a unit of it is worth.
+    /// The value of one unit of its vector.
     unit: f32,
     /// Its share of the query's weight.
     share: f32,
 }
 
-/// The beginning of a token's vector, where kernels can read it.
+/// The first components of a token's vector, aligned for kernels.
 type Front = [Line; FRONT_LINES];
 
-/// How near the tokens of some tools are to those of a query. Each is compared once, however many
-/// tools have it.
+/// The similarities between the tokens of some tools and those of a query. Each token is compared
+/// once, however many tools contain it.
 #[derive(Debug, Default)]
-pub(crate) struct Nearness {
+pub(crate) struct TokenSimilarities {
     /// The column of each token of the vocabulary, or [`NO_COLUMN`].
     columns: Vec<u16>,
-    /// The tokens that have one.
+    /// The tokens that have a column.
     tokens: Vec<u16>,
     /// A row of similarities for each token of the query.
     rows: Vec<f32>,
@@ -107,9 +107,9 @@ pub(crate) struct Nearness {
 
 const NO_COLUMN: u16 = u16::MAX;
 
-impl Nearness {
+impl TokenSimilarities {
     /// Compares the tokens of `tools` with those of the query.
-    pub(crate) fn fill<'t>(&mut self, look: &Look<'_>, tools: impl Iterator<Item = FirstOf<'t>>) {
+    pub(crate) fn fill<'t>(&mut self, look: &SecondLook<'_>, tools: impl Iterator<Item = ToolFirstTokens<'t>>) {
         for token in self.tokens.drain(..) {
             self.columns[usize::from(token)] = NO_COLUMN;
         }
@@ -133,7 +133,7 @@ impl Nearness {
         }
     }
 
-    /// How near the nearest of `others` is to a token of the query; 0 without any.
+    /// Returns the highest similarity of `others` to a token of the query; 0 without any.
     fn nearest(&self, query_token: usize, others: &[u16]) -> f32 {
         let row = &self.rows[query_token * self.tokens.len()..];
         let near = |token: &u16| row[usize::from(self.columns[usize::from(*token)])];
@@ -141,35 +141,35 @@ impl Nearness {
     }
 }
 
-/// What the second look sees in a hit.
+/// What the second look finds in a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
-    /// How much of the query is in name or description, 0 to 1.
+pub(crate) struct LookFindings {
+    /// The share of the query that is in name or description, 0 to 1.
     pub(crate) text: f64,
-    /// How much of its weightiest word is not, 0 to 1.
+    /// The share of its heaviest word that is not, 0 to 1.
     pub(crate) worst: f64,
-    /// How much of it is in the name, 0 to 1.
+    /// The share of the query that is in the name, 0 to 1.
     pub(crate) name: f64,
-    /// How well the tool does what is asked for; 0 where that is not known.
+    /// How well the tool's action matches; 0 if that is not known.
     pub(crate) action: f64,
-    /// Whether it does something else than what is plainly asked for.
+    /// Whether the tool's action conflicts with an unambiguous request.
     pub(crate) clash: Clash,
 }
 
 /// What the second look adds to a score.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Gain {
-    /// By words.
+pub(crate) struct ScoreGain {
+    /// The part that is due to words.
     pub(crate) words: f32,
-    /// By what the tool does.
+    /// The part that is due to the action.
     pub(crate) action: f32,
 }
 
-impl<'a> Look<'a> {
-    /// `None` where a query is too long for it, or holds several requests, or no token; `trust`
-    /// says how far the model knows its words.
-    pub(crate) fn new(model: &'a Model, query: &str, reading: &Reading, trust: f32) -> Option<Self> {
-        let settings = model.look()?;
+impl<'a> SecondLook<'a> {
+    /// Returns `None` if the query is too long, has several requests, or no tokens; `trust` is how
+    /// far the model knows its words.
+    pub(crate) fn new(model: &'a Model, query: &str, reading: &QueryReading, trust: f32) -> Option<Self> {
+        let settings = model.second_look_settings()?;
         let words = query.split_whitespace().count() as f32;
         let share = (settings.words_from - words) / (settings.words_from - settings.words_to);
         let share = share.clamp(0.0, 1.0) * trust;
@@ -186,9 +186,15 @@ impl<'a> Look<'a> {
         Some(Self { model, settings, tokens: tokens.collect(), wanted: actions::of_query(query), share })
     }
 
-    /// What a tool gains that is so near to the whole query; its tokens are in `nearness`. In units of the first score, up to a
-    /// number that is the same for all tools.
-    pub(crate) fn gain(&self, tool: FirstOf<'_>, action: ToolAction, whole: f32, nearness: &Nearness) -> Gain {
+    /// Returns the gain of a tool with the similarity `whole` to the query; its tokens are in
+    /// `nearness`. In units of the first score, up to a constant that is the same for all tools.
+    pub(crate) fn gain(
+        &self,
+        tool: ToolFirstTokens<'_>,
+        action: ToolAction,
+        whole: f32,
+        nearness: &TokenSimilarities,
+    ) -> ScoreGain {
         let own = self.settings;
         let (mut in_text, mut in_name, mut in_server) = (0.0, 0.0, 0.0);
         for (at, QueryToken { share, .. }) in self.tokens.iter().enumerate() {
@@ -203,14 +209,19 @@ impl<'a> Look<'a> {
             + own.name_length * tool.name().len() as f32 / 10.0
             + own.server * in_server;
         let unit = self.share / own.score;
-        Gain { words: unit * words, action: unit * self.fitness(action) }
+        ScoreGain { words: unit * words, action: unit * self.fitness(action) }
     }
 
-    /// What of the query is in a tool, whose tokens are in `nearness`.
-    pub(crate) fn inspect(&self, tool: FirstOf<'_>, action: ToolAction, nearness: &Nearness) -> Seen {
+    /// Compares the query with a tool, whose tokens are in `nearness`.
+    pub(crate) fn inspect(
+        &self,
+        tool: ToolFirstTokens<'_>,
+        action: ToolAction,
+        nearness: &TokenSimilarities,
+    ) -> LookFindings {
         let heaviest = self.tokens.iter().map(|token| token.share).fold(f32::MIN_POSITIVE, f32::max);
         let clash = self.wanted.zip(action.kinds()).map_or(Clash::None, |(wanted, offered)| wanted.clash(&offered));
-        let mut seen = Seen { action: f64::from(self.fitness(action)), clash, ..Seen::default() };
+        let mut seen = LookFindings { action: f64::from(self.fitness(action)), clash, ..LookFindings::default() };
         for (at, QueryToken { share, .. }) in self.tokens.iter().enumerate() {
             let name = nearness.nearest(at, tool.name());
             let text = name.max(nearness.nearest(at, tool.description()));
@@ -221,20 +232,20 @@ impl<'a> Look<'a> {
         seen
     }
 
-    /// A score after the second look between that of the best hit and that of those that were not looked
-    /// at. Scores fall more slowly than they add up, so that they stay apart.
-    pub(crate) fn settled(&self, score: f32, best: f32, least: f32) -> f32 {
+    /// Rescales a score after the second look to the range between the best hit and the hits that
+    /// were not included. Scores decrease more slowly than they add up, so that they stay distinct.
+    pub(crate) fn rescale_score(&self, score: f32, best: f32, least: f32) -> f32 {
         let behind = (best - score) * self.settings.score / SLOWNESS;
         let slow = least + (best - least) * (-behind).exp();
         self.share * slow + (1.0 - self.share) * score.clamp(least, best)
     }
 
-    /// A score in the units of a logarithm, for probabilities.
-    pub(crate) fn in_logarithm(&self, score: f32) -> f64 {
+    /// Converts a score to the units of a logarithm, for probabilities.
+    pub(crate) fn to_logit(&self, score: f32) -> f64 {
         f64::from(score * self.settings.score)
     }
 
-    /// How well what a tool does goes with what is asked for; 0 where either is not known.
+    /// Returns how well the tool's action matches the requested one; 0 if either is not known.
     fn fitness(&self, action: ToolAction) -> f32 {
         let (Some(wanted), Some(offered)) = (self.wanted, action.kinds()) else { return 0.0 };
         let row = |row: &Vec<f32>| row.iter().zip(&offered).map(|(weight, share)| weight * share).sum::<f32>();
@@ -247,7 +258,7 @@ impl<'a> Look<'a> {
             .sum()
     }
 
-    /// What is asked for and what the tool does, in words; `None` where either is not known.
+    /// Returns the names of the requested action and of the tool's; `None` if either is not known.
     pub(crate) fn actions(&self, action: ToolAction) -> Option<(&'static str, &'static str)> {
         Some((actions::name_of(self.wanted?.kinds), actions::name_of(&action.kinds()?)))
     }

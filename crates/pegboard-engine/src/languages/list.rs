@@ -1,58 +1,58 @@
-//! The words of one language.
+//! The word list of one language.
 
 use rustc_hash::FxHashMap;
 
-/// How words of a language are found in a text, by the beginnings of words that a list has.
+/// How words of a language are matched with the stems of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forms {
-    /// Words follow each other without blanks.
+    /// Words are not separated by spaces.
     Unspaced,
-    /// Nouns and verbs carry particles at their end.
+    /// Nouns and verbs have particles at their end.
     Particles,
-    /// Articles and prepositions are written in front of a word.
+    /// Articles and prepositions are prefixed to a word.
     Prefixed,
     /// Words have endings.
     Endings,
-    /// The same, and several make one long word.
+    /// Words have endings, and several form one long word.
     Compounds,
 }
 
-/// Meanings of one word that are searched for.
+/// Maximum number of meanings of one word that are used.
 const MAX_MEANINGS: usize = 2;
 
-/// The letters that an ending can have.
+/// Maximum number of letters of an ending.
 const ENDING: usize = 4;
 
-/// The letters that a beginning with an ending needs, and one in a compound.
+/// Minimum number of letters of a stem before an ending, and in a compound.
 const LEAST_STEM: usize = 3;
 const LEAST_PART: usize = 4;
 
-/// What joins the parts of a compound.
+/// Letters that join the parts of a compound.
 const JOINTS: [&str; 5] = ["", "s", "n", "en", "es"];
 
-/// What is written in front of Arabic words, longest first.
+/// Prefixes of Arabic words, longest first.
 const PREFIXES: [&str; 12] = ["وال", "بال", "فال", "كال", "لل", "ال", "و", "ب", "ل", "ف", "ك", "س"];
 
-/// Words of one language, and what they are in English.
+/// Words of one language with their English translations.
 #[derive(Debug)]
 pub(super) struct List {
     forms: Forms,
     entries: FxHashMap<String, Entry>,
-    /// Letters of the longest entry.
+    /// Number of letters of the longest entry.
     longest: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// With blanks between the words; empty for words that only hold a sentence together.
+    /// English words, separated by blanks; empty for function words.
     english: &'static str,
-    /// Whether it takes no ending.
+    /// Whether the entry takes no ending.
     is_whole: bool,
 }
 
 impl List {
-    /// Reads lines of a word or its beginning, a tab, and English words. A `$` at the end of a word
-    /// says that it takes no ending.
+    /// Parses lines of a word or stem, a tab, and English words. A `$` at the end of a word marks
+    /// that it takes no ending.
     pub(super) fn parse(text: &'static str, forms: Forms, fillers: &'static str) -> Self {
         let words = text.lines().filter_map(|line| line.split_once('\t'));
         let fillers = fillers.split_whitespace().map(|word| (word, Entry { english: "", is_whole: true }));
@@ -65,17 +65,17 @@ impl List {
         Self { forms, entries, longest }
     }
 
-    /// Whether it has the first of `words`, which are folded.
+    /// Returns whether the list contains the folded word.
     pub(super) fn has(&self, word: &str) -> bool {
         self.translate(&[word], &mut Vec::new()) > 0
     }
 
-    /// Whether a folded word only holds sentences together.
+    /// Returns whether a folded word is a function word.
     pub(super) fn is_filler(&self, word: &str) -> bool {
         self.entries.get(word).is_some_and(|entry| entry.english.is_empty())
     }
 
-    /// Adds the English of the first of `words` to `english`; how many of them that were.
+    /// Adds the translation of the first of `words` to `english`; returns how many words it covers.
     pub(super) fn translate(&self, words: &[&str], english: &mut Vec<&str>) -> usize {
         let Some(first) = words.first() else { return 0 };
         let mut add = |entry: Entry| english.extend(entry.english.split_whitespace().take(MAX_MEANINGS));
@@ -99,7 +99,7 @@ impl List {
         .map_or(0, |()| 1)
     }
 
-    /// The entry of several words that the text begins with, and how many they are.
+    /// Returns the entry of several words that the text begins with, and their number.
     fn phrase(&self, words: &[&str]) -> Option<(Entry, usize)> {
         let count = words.len().min(3);
         (2..=count).rev().find_map(|count| {
@@ -107,7 +107,7 @@ impl List {
             if let Some(entry) = self.entries.get(&phrase) {
                 return Some((*entry, count));
             }
-            // Its last word can carry something.
+            // Its last word may have an ending.
             (0..2).find_map(|_| {
                 phrase.pop()?;
                 self.entries.get(&phrase).filter(|_| phrase.contains(' ')).map(|entry| (*entry, count))
@@ -115,7 +115,7 @@ impl List {
         })
     }
 
-    /// A word as it stands, or the longest beginning of it that leaves an ending.
+    /// Finds a word as it is, or its longest stem with an ending.
     fn inflected(&self, word: &str) -> Option<Entry> {
         let entry = self.entries.get(word).copied();
         entry.or_else(|| {
@@ -128,7 +128,7 @@ impl List {
         })
     }
 
-    /// The parts of a compound, if all of it is known.
+    /// Splits a compound, if all of its parts are known.
     fn compound(&self, word: &str) -> Option<Vec<Entry>> {
         self.beginnings(word).filter(|(begun, _)| begun.len() >= LEAST_PART).find_map(|(begun, entry)| {
             let rest = &word[begun.len()..];
@@ -141,13 +141,13 @@ impl List {
         })
     }
 
-    /// Tells `add` the entries that follow each other in a text without blanks, the longest first; whether
-    /// there is any.
+    /// Passes the entries that follow each other in a text without spaces to `add`, the longest
+    /// first; returns whether there is any.
     fn in_pieces(&self, text: &str, add: &mut impl FnMut(Entry)) -> bool {
         let (mut at, mut is_found) = (0, false);
         while at < text.len() {
             let rest = &text[at..];
-            // Within a Korean word one syllable is an ending rather than a word.
+            // Within a Korean word, one syllable is more likely an ending than a word.
             let is_word = |begun: &str| {
                 self.forms == Forms::Unspaced || at == 0 && begun.len() == text.len() || begun.chars().count() > 1
             };
@@ -169,7 +169,7 @@ impl List {
         whole.into_iter().chain(self.beginnings(word))
     }
 
-    /// The entries that `word` begins with and goes on after, longest first.
+    /// Returns the entries that are proper prefixes of `word`, longest first.
     fn beginnings<'w>(&self, word: &'w str) -> impl Iterator<Item = (&'w str, Entry)> {
         let ends: Vec<usize> = word.char_indices().map(|(at, _)| at).skip(1).take(self.longest).collect();
         ends.into_iter().rev().filter_map(|end| Some((&word[..end], *self.entries.get(&word[..end])?)))

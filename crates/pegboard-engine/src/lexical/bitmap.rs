@@ -24,7 +24,7 @@ impl Bitmap {
         self.words.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// 64 numbers from `64 * word` on, as bits.
+    /// Returns 64 numbers from `64 * word` on, as bits.
     pub(crate) fn word(&self, word: usize) -> u64 {
         self.words.get(word).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What a tool contributes to the index: its texts, and its terms with their weights.
+//! The document of a tool in the index: its texts, and its weighted terms.
 
 use std::borrow::Cow;
 
@@ -42,8 +42,8 @@ pub fn for_each_text(tool: &Tool, emit: &mut impl FnMut(Field, &str)) {
     });
 }
 
-/// Emits the keys under which `tool` is found by its whole name or an alias, in any
-/// spelling, with and without its server.
+/// Emits the keys under which `tool` is found by its whole name or an alias, in any spelling, with
+/// and without its server.
 pub(crate) fn for_each_name_key(tool: &Tool, emit: &mut impl FnMut(&str)) {
     for_each_key_of(tool, tool.name(), emit);
     tool.aliases().iter().for_each(|alias| for_each_key_of(tool, alias, emit));
@@ -79,7 +79,7 @@ struct Occurrence {
     weight: f32,
 }
 
-/// What a token is looked up as.
+/// The kind of term as which a token is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TermKind {
     /// A word of any field.
@@ -89,7 +89,7 @@ pub(crate) enum TermKind {
 }
 
 impl TermKind {
-    /// The entry of a vocabulary for the stem of `token`; `buffer` is for keys.
+    /// Returns the vocabulary entry for the stem of `token`; `buffer` is for keys.
     pub(crate) fn entry<'e>(self, token: &'e str, stemmer: &Stemmer, buffer: &'e mut String) -> Cow<'e, str> {
         let stem = stemmer.stem(token);
         match self {
@@ -99,7 +99,7 @@ impl TermKind {
     }
 }
 
-/// The entry of a vocabulary for `stem` in the name of a server.
+/// Returns the vocabulary entry for `stem` in the name of a server.
 pub(crate) fn server_key<'b>(stem: &str, buffer: &'b mut String) -> &'b str {
     buffer.clear();
     buffer.push(SERVER_KEY);
@@ -107,24 +107,24 @@ pub(crate) fn server_key<'b>(stem: &str, buffer: &'b mut String) -> &'b str {
     buffer
 }
 
-/// Turns tools into weighted terms; keeps its buffers between tools.
+/// Converts tools to weighted terms; reuses its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentReader {
     tokenizer: Tokenizer,
     stemmer: Stemmer,
     occurrences: Vec<Occurrence>,
-    /// What one occurrence is worth in each field, given the field's length.
+    /// The weight of one occurrence in each field, given the field's length.
     scale: [f32; FIELDS],
     /// Term and weighted frequency, each term once, in term order.
     pub(crate) terms: Vec<(u32, f32)>,
-    /// The terms for words in the name of the server, each with the term for the word itself.
+    /// The terms for words in the name of the server, each with the term for the plain word.
     server_words: Vec<(u32, u32)>,
 }
 
 impl DocumentReader {
-    /// Reads `tool` into [`terms`](Self::terms). `number` gives a folded token (and the
-    /// stemmer to use on it) its term number, or `None` to leave it out. A token in the name of the
-    /// server is two terms: as a word it weighs nothing, and is only found.
+    /// Reads `tool` into [`terms`](Self::terms). `number` maps a folded token (and the stemmer to
+    /// use on it) to its term number, or `None` to skip it. A token in the name of the server
+    /// yields two terms: as a plain word it has no weight, and only matches.
     pub(crate) fn read(
         &mut self,
         tool: &Tool,
@@ -139,7 +139,7 @@ impl DocumentReader {
         for_each_text(tool, &mut |field, text| {
             tokenizer.tokenize(&naming::composed(text), &mut |token| {
                 let weight = token_weight(token.kind, field, settings);
-                // The parts already count towards the length of their field.
+                // The parts are already included in the length of their field.
                 lengths[slot(field)] += if token.kind == TokenKind::Whole { 0.0 } else { 1.0 };
                 let in_server = field == Field::Server;
                 let mut add = |kind, weight| {
@@ -158,7 +158,7 @@ impl DocumentReader {
             field_weight.weight / (1.0 + field_weight.length_penalty * (relative - 1.0))
         });
         terms.extend(occurrences.iter().map(|o| (o.term, o.weight * scale[o.field as usize])));
-        // Stable, so that a sum always adds the same numbers in the same order.
+        // Stable sort, so that sums always add the same numbers in the same order.
         terms.sort_by_key(|(term, _)| *term);
         terms.dedup_by(|later, first| {
             let same = later.0 == first.0;
@@ -169,8 +169,9 @@ impl DocumentReader {
         });
     }
 
-    /// What a term of the tool read last is worth, 0 to 1. That of a word in the server's name is what it adds to
-    /// the same word elsewhere: a server named after what its tools say adds little.
+    /// Returns the impact of a term of the last tool, 0 to 1. A word in the server's name only has
+    /// the impact that it adds to the same word elsewhere: a server named after what its tools say
+    /// adds little.
     pub(crate) fn impact(&self, term: u32, frequency: f32, settings: &Settings) -> f32 {
         let Some((_, word)) = self.server_words.iter().find(|(server_word, _)| *server_word == term) else {
             return impact(frequency, settings);
@@ -179,8 +180,7 @@ impl DocumentReader {
         impact(elsewhere + frequency, settings) - impact(elsewhere, settings)
     }
 
-    /// What each field of the tool read last gives to each term: field, term, weighted
-    /// frequency.
+    /// Returns field, term and weighted frequency for each field of the last tool.
     pub(crate) fn by_field(&self) -> impl Iterator<Item = (Field, u32, f32)> {
         let scaled =
             |o: &Occurrence| (INDEXED_FIELDS[o.field as usize], o.term, o.weight * self.scale[o.field as usize]);
@@ -188,7 +188,8 @@ impl DocumentReader {
     }
 }
 
-/// In names the parts of a humped word are the words; in running text the whole is.
+/// Returns the weight of a token: in names the parts of a compound word count, in running text the
+/// whole.
 fn token_weight(kind: TokenKind, field: Field, settings: &Settings) -> f32 {
     match kind {
         TokenKind::Word | TokenKind::Whole | TokenKind::Pair => 1.0,
@@ -197,7 +198,7 @@ fn token_weight(kind: TokenKind, field: Field, settings: &Settings) -> f32 {
     }
 }
 
-/// What a weighted frequency is worth, 0 to 1.
+/// Converts a weighted frequency to an impact, 0 to 1.
 fn impact(frequency: f32, settings: &Settings) -> f32 {
     frequency / (frequency + settings.saturation)
 }

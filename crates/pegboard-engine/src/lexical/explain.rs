@@ -1,4 +1,4 @@
-//! Where a hit's score comes from.
+//! The reasons for a hit's score.
 
 use pegboard_core::{Field, Reason, Tool, ranking::term_label};
 
@@ -11,9 +11,9 @@ use super::{
     vocabulary::NAME_KEY,
 };
 
-/// The reasons for `score`, which they add up to, largest first.
+/// Returns the reasons for `score`, which they add up to, largest first.
 ///
-/// Nothing of this is kept in the index: the tool is read once more.
+/// The index does not store reasons: the tool is read again.
 pub(crate) fn reasons(
     tool: &Tool,
     score: f64,
@@ -42,7 +42,7 @@ pub(crate) fn reasons(
     reasons
 }
 
-/// One reason for each field and term, in units of the plan's weights.
+/// Returns one reason for each field and term, in units of the plan's weights.
 fn lexical_reasons(tool: &Tool, query: &str, plan: &Plan, settings: &Settings) -> Vec<Reason> {
     let mut spelled: Vec<Option<String>> = vec![None; plan.terms.iter().count()];
     let mut reader = DocumentReader::default();

@@ -1,10 +1,10 @@
-//! The whole index: a few segments and what has been removed from them.
+//! The index of a catalog: a few segments and the tools that were removed from them.
 //!
-//! An index is immutable like the catalog it belongs to. A change makes a new one that
-//! shares all large segments: removed tools are struck out, added ones go into a small
-//! segment of their own, and small segments are merged as they pile up, each into one of
-//! its own size, so that a change costs what it changes. What a search computes depends
-//! on the set of live tools alone, never on how they are spread over segments.
+//! An index is immutable like its catalog. A change creates a new one that shares all large
+//! segments: removed tools are marked, added ones get a small segment, and small segments are
+//! merged with others of their size, so that the cost of a change is proportional to its size. The
+//! result of a search only depends on the set of live tools, never on their distribution over
+//! segments.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{hybrid::External, semantic::Model};
 
-/// A segment is merged into its neighbour once that is less than this many times larger.
+/// A segment is merged into its neighbour if that is less than this many times larger.
 const SIZE_RATIO: usize = 4;
 
-/// An index of one catalog snapshot.
+/// The index of one catalog snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     parts: Vec<Part>,
@@ -37,27 +37,27 @@ struct Part {
     removed: Option<Arc<Removed>>,
 }
 
-/// Tools of a segment that are no longer in the catalog.
+/// The tools of a segment that are no longer in the catalog.
 #[derive(Clone, Debug)]
 struct Removed {
     live: Arc<Bitmap>,
     count: usize,
-    /// How many removed tools contain each term, so that rarity stays exact.
+    /// Number of removed tools with each term, so that rarity stays exact.
     per_term: FxHashMap<u32, u32>,
 }
 
 impl Index {
     pub(crate) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
         let segment = Segment::build(tools, &settings, model.as_deref());
-        Self::of_segment(segment, settings, model)
+        Self::from_segment(segment, settings, model)
     }
 
-    /// An index that consists of `segment`.
-    pub(crate) fn of_segment(segment: Segment, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
+    /// Creates an index that consists of `segment`.
+    pub(crate) fn from_segment(segment: Segment, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
         Self { parts: vec![Part { segment: Arc::new(segment), removed: None }], settings, model }
     }
 
-    /// The segment that holds all tools and no others, if there is one.
+    /// Returns the only segment, if it contains all tools and no others.
     pub(crate) fn only_segment(&self) -> Option<&Segment> {
         match self.parts.as_slice() {
             [Part { segment, removed: None }] => Some(segment),
@@ -65,8 +65,8 @@ impl Index {
         }
     }
 
-    /// The index after `changes`.
-    pub(crate) fn updated(&self, changes: Changes) -> Self {
+    /// Returns the index after `changes`.
+    pub(crate) fn with_changes(&self, changes: Changes) -> Self {
         let mut index = self.clone();
         let mut reader = DocumentReader::default();
         for tool in &changes.removed {
@@ -76,7 +76,7 @@ impl Index {
             let segment = Arc::new(Segment::build(changes.added, &self.settings, self.model.as_deref()));
             index.parts.push(Part { segment, removed: None });
         }
-        index.tidy();
+        index.merge_segments();
         index
     }
 
@@ -89,7 +89,7 @@ impl Index {
         });
         for part in &mut self.parts {
             let is_it = |doc: &u32| Arc::ptr_eq(&part.segment.tools[*doc as usize], tool);
-            // A name of signs alone has no key; then only the whole list can tell.
+            // A name of punctuation only has no key and must be searched in the whole list.
             let doc = match part.segment.vocabulary.find(&key) {
                 Some(term) => part.segment.postings(term).docs.iter().copied().find(is_it),
                 None if key.is_empty() => (0..part.segment.tools.len() as u32).find(is_it),
@@ -102,9 +102,9 @@ impl Index {
         }
     }
 
-    /// Merges segments of like size, and drops the removed tools of a segment that
-    /// consists mostly of them.
-    fn tidy(&mut self) {
+    /// Merges segments of similar size, and drops the removed tools of a segment that consists
+    /// mostly of them.
+    fn merge_segments(&mut self) {
         self.parts.retain(|part| part.live() > 0);
         while let [.., before, last] = self.parts.as_slice()
             && before.live() < SIZE_RATIO * last.live()
@@ -126,24 +126,24 @@ impl Index {
         self.parts.push(Part { segment: Arc::new(merged), removed: None });
     }
 
-    /// The index as the holder of `selection` may see it.
-    pub(crate) fn view(&self, selection: &Selection) -> View<'_> {
+    /// Returns the index as seen through `selection`.
+    pub(crate) fn view(&self, selection: &Selection) -> IndexView<'_> {
         let is_everything = selection.is_everything();
-        let parts: Vec<ViewPart<'_>> = self
+        let parts: Vec<SegmentView<'_>> = self
             .parts
             .iter()
-            .map(|part| ViewPart {
+            .map(|part| SegmentView {
                 segment: &part.segment,
                 removed: part.removed.as_deref(),
                 visible: part.visible(selection),
                 counts_from_removed: is_everything,
             })
             .collect();
-        let tools = parts.iter().map(ViewPart::tools).sum();
-        View { parts, tools, settings: &self.settings, model: self.model.as_deref(), external: None }
+        let tools = parts.iter().map(SegmentView::tools).sum();
+        IndexView { parts, tools, settings: &self.settings, model: self.model.as_deref(), external: None }
     }
 
-    /// What the index adds to the memory of the tools themselves.
+    /// Returns the memory of the index in bytes, without the tools.
     pub(crate) fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.segment.bytes()).sum()
     }
@@ -167,7 +167,7 @@ impl Part {
         let removed = Arc::make_mut(removed);
         Arc::make_mut(&mut removed.live).remove(doc);
         removed.count += 1;
-        // Which terms it has is not stored; reading it once more tells.
+        // The terms of a tool are not stored; the tool is read again.
         let vocabulary = &segment.vocabulary;
         let tool = &segment.tools[doc as usize];
         let mut key = String::new();
@@ -194,40 +194,41 @@ impl Part {
     }
 }
 
-/// An index under a selection. What the selection hides is not in it.
+/// The index as seen through a selection. Hidden tools are not in it.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) parts: Vec<ViewPart<'a>>,
-    /// How many tools are visible.
+pub(crate) struct IndexView<'a> {
+    pub(crate) parts: Vec<SegmentView<'a>>,
+    /// Number of visible tools.
     pub(crate) tools: usize,
     pub(crate) settings: &'a Settings,
-    /// What the vectors of the segments are by.
+    /// The model of the segments' vectors.
     pub(crate) model: Option<&'a Model>,
-    /// What somebody else's model makes of the query, if it was asked.
+    /// The vectors of the external model, if there is one.
     pub(crate) external: Option<External<'a>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct ViewPart<'a> {
+pub(crate) struct SegmentView<'a> {
     pub(crate) segment: &'a Segment,
     removed: Option<&'a Removed>,
-    /// `None` when all tools of the segment are.
+    /// The visible tools; `None` if all tools of the segment are visible.
     pub(crate) visible: Option<Arc<Bitmap>>,
-    /// Whether only removals hide tools, so that their counts answer for [`Self::count`].
+    /// Whether tools are only hidden by removal, so that the counts of removed tools suffice for
+    /// [`Self::count`].
     counts_from_removed: bool,
 }
 
-impl ViewPart<'_> {
+impl SegmentView<'_> {
     fn tools(&self) -> usize {
         self.visible.as_ref().map_or(self.segment.tools.len(), |visible| visible.count())
     }
 
-    /// The visible ones of 64 tools, as bits.
+    /// Returns the visible ones of 64 tools, as bits.
     pub(crate) fn visible_word(&self, word: usize) -> u64 {
         self.visible.as_ref().map_or(u64::MAX, |visible| visible.word(word))
     }
 
-    /// How many visible tools contain `term`.
+    /// Returns how many visible tools contain `term`.
     pub(crate) fn count(&self, term: u32) -> usize {
         let postings = self.segment.postings(term);
         match (&self.visible, self.removed) {
@@ -240,20 +241,20 @@ impl ViewPart<'_> {
     }
 }
 
-impl View<'_> {
-    /// How many tools the segments hold, hidden ones included.
+impl IndexView<'_> {
+    /// Returns how many tools the segments hold, including hidden ones.
     pub(crate) fn rows(&self) -> usize {
         self.parts.iter().map(|part| part.segment.tools.len()).sum()
     }
 
-    /// The number of a tool among all [`rows`](Self::rows).
+    /// Returns the position of a tool among all [`rows`](Self::rows).
     pub(crate) fn row(&self, candidate: &Candidate) -> usize {
         let before = &self.parts[..candidate.part as usize];
         before.iter().map(|part| part.segment.tools.len()).sum::<usize>() + candidate.doc as usize
     }
 
-    /// The segments with the number of their first tool among all [`rows`](Self::rows).
-    pub(crate) fn numbered_parts(&self) -> impl Iterator<Item = (usize, &ViewPart<'_>)> {
+    /// Returns the segments with the position of their first tool among all [`rows`](Self::rows).
+    pub(crate) fn numbered_parts(&self) -> impl Iterator<Item = (usize, &SegmentView<'_>)> {
         self.parts.iter().scan(0, |next, part| {
             let first = *next;
             *next += part.segment.tools.len();
@@ -261,12 +262,12 @@ impl View<'_> {
         })
     }
 
-    /// How many visible tools contain the stem or name key `term`.
+    /// Returns how many visible tools contain the stem or name key `term`.
     pub(crate) fn count(&self, term: &str) -> usize {
         self.parts.iter().filter_map(|part| Some(part.count(part.segment.vocabulary.find(term)?))).sum()
     }
 
-    /// How much a term that `count` tools contain tells: BM25's inverse frequency.
+    /// Returns the inverse document frequency (BM25) of a term that `count` tools contain.
     pub(crate) fn rarity(&self, count: usize) -> f32 {
         let (all, count) = (self.tools as f32, count as f32);
         (1.0 + (all - count + 0.5) / (count + 0.5)).ln()

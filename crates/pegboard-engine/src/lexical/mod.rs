@@ -1,5 +1,6 @@
-//! Ranking by words: exact names, fielded BM25 over a compact index, tolerance for typos, and an answer to each intent
-//! of a query. The index also holds the vectors of [`hybrid`](crate::hybrid), which ranks by words and meaning.
+//! Ranking by words: exact names, fielded BM25 over a compact index, typo tolerance, and results
+//! for each intent of a query. The index also holds the vectors of [`hybrid`](crate::hybrid), which
+//! ranks by words and meaning.
 
 mod bitmap;
 mod document;
@@ -21,24 +22,24 @@ use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
 
 pub use self::{
     document::for_each_text,
-    saved_index::KeptIndex,
+    saved_index::ParsedIndex,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
 pub(crate) use self::{searcher::Searcher, vocabulary::letter_bits};
 
-/// The lexical half of [`Hybrid`](crate::Hybrid), a ranker of its own for comparison.
+/// The lexical half of [`Hybrid`](crate::Hybrid), as a separate ranker for comparison.
 #[derive(Debug, Default)]
 pub struct Lexical {
     searcher: Searcher,
 }
 
 impl Lexical {
-    /// A ranker with other figures than the tuned ones.
+    /// Creates a ranker with other settings than the tuned ones.
     pub fn new(settings: Settings) -> Self {
         Self { searcher: Searcher::new(settings, None) }
     }
 
-    /// What the index of `catalog` adds to the memory of its tools.
+    /// Returns the memory of the index of `catalog` in bytes, without the tools.
     pub fn index_bytes(&self, catalog: &Catalog) -> usize {
         self.searcher.index(catalog).bytes()
     }

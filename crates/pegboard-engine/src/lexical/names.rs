@@ -4,57 +4,57 @@ use std::ops::Range;
 
 use pegboard_core::naming;
 
-use super::{index::View, vocabulary::NAME_KEY};
+use super::{index::IndexView, vocabulary::NAME_KEY};
 
-/// The longest name, in words, that is looked for in running text.
+/// Maximum length of a name in running text, in words.
 const MAX_NAME_WORDS: usize = 5;
 
-/// Beyond this many words a query is a document, and names in it are looked for one by
-/// one only.
+/// Maximum number of words of a query in which multi-word names are searched; longer queries are
+/// documents.
 const MAX_QUERY_WORDS: usize = 512;
 
-/// How surely a query means a tool by its name.
+/// How certainly a query means a tool by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
     /// The query is the name.
     Whole,
-    /// The name stands in the query in a spelling that only names have, or quoted.
+    /// The query contains the name quoted, or in a spelling that only names have.
     Quoted,
-    /// The words of the name follow each other in the query.
+    /// The query contains the words of the name in sequence.
     Words,
 }
 
 /// A name in a query.
 #[derive(Clone, Debug)]
 pub(crate) struct Mention {
-    /// The look-up key, for the vocabulary.
+    /// The key in the vocabulary.
     pub(crate) key: String,
     pub(crate) certainty: Certainty,
-    /// Where it stands in the query.
+    /// The position in the query.
     pub(crate) place: Range<usize>,
-    /// How many visible tools have it.
+    /// Number of visible tools with this name.
     pub(crate) count: usize,
 }
 
-/// Finds names in queries; keeps its buffers between queries.
+/// Finds names in queries; reuses its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions {
     pieces: Vec<Range<usize>>,
     key: String,
-    /// What the last query mentions, in query order.
+    /// The names in the last query, in query order.
     pub(crate) found: Vec<Mention>,
 }
 
 impl Mentions {
-    /// Fills [`found`](Self::found) with all names of visible tools that `query` spells out.
-    pub(crate) fn search(&mut self, query: &str, view: &View<'_>) {
+    /// Fills [`found`](Self::found) with all names of visible tools that `query` contains.
+    pub(crate) fn search(&mut self, query: &str, view: &IndexView<'_>) {
         self.found.clear();
         self.cut(query);
         let pieces = std::mem::take(&mut self.pieces);
         if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
             self.look_up(query, first.start..last.end, Certainty::Whole, view);
         }
-        // A lone piece is the whole query.
+        // A single piece is the whole query.
         for (at, piece) in pieces.iter().enumerate().filter(|_| pieces.len() > 1) {
             if is_identifier(query, piece) && self.look_up(query, piece.clone(), Certainty::Quoted, view) {
                 continue;
@@ -72,7 +72,7 @@ impl Mentions {
         self.pieces = pieces;
     }
 
-    /// Cuts `query` at white space, without the punctuation around the pieces.
+    /// Splits `query` at white space, and strips punctuation around the pieces.
     fn cut(&mut self, query: &str) {
         self.pieces.clear();
         for piece in query.split_whitespace() {
@@ -84,7 +84,7 @@ impl Mentions {
         }
     }
 
-    fn look_up(&mut self, query: &str, place: Range<usize>, certainty: Certainty, view: &View<'_>) -> bool {
+    fn look_up(&mut self, query: &str, place: Range<usize>, certainty: Certainty, view: &IndexView<'_>) -> bool {
         self.key.clear();
         self.key.push(NAME_KEY);
         naming::fold_into(&query[place.clone()], &mut self.key);
@@ -96,7 +96,7 @@ impl Mentions {
     }
 }
 
-/// Whether a piece is spelled like a name rather than like a word, or stands in quotes.
+/// Returns whether a piece is spelled like a name rather than like a word, or is quoted.
 fn is_identifier(query: &str, piece: &Range<usize>) -> bool {
     let text = &query[piece.clone()];
     let has_joint = text.contains(['_', '-', '.', '/', ':']);

@@ -1,40 +1,41 @@
-//! Known terms that an unknown query word may stand for.
+//! Typo tolerance: known terms that are similar to an unknown query word.
 
 use std::cmp::Reverse;
 
 use pegboard_core::naming::edit_distance;
 
-use super::{index::View, plan::share_of, vocabulary::letter_bits};
+use super::{index::IndexView, plan::share_of, vocabulary::letter_bits};
 use crate::analysis::Stemmer;
 
-/// At most this many terms stand in for one word.
+/// Maximum number of terms for one word.
 const MAX_TERMS: usize = 3;
 
-/// Shorter words have too many neighbours to guess from.
+/// Minimum length; shorter words have too many neighbours.
 const MIN_LETTERS: usize = 4;
 
-/// From this length on, two slips are believable.
+/// Length from which two edits are plausible.
 const MIN_LETTERS_FOR_TWO: usize = 8;
 
-/// Shorter words have neighbours in other languages that mean something else: `sind` is no `send`.
-/// What has the same origin rather has another ending, such as `lista` and `list`.
+/// Minimum length for replacing letters: shorter words have neighbours in other languages with
+/// another meaning, such as `sind` and `send`. Words with the same origin mostly differ in their
+/// ending, such as `lista` and `list`.
 const MIN_LETTERS_TO_REPLACE: usize = 6;
 
-/// Longer words are no words.
+/// Maximum length; longer tokens are not words.
 const MAX_BYTES: usize = 64;
 
-/// How a term is near a word.
+/// How a term is similar to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    /// So many letters differ.
+pub(crate) enum NearKind {
+    /// The number of edits.
     Edits(usize),
-    /// The word is how the term begins.
+    /// The word is a prefix of the term.
     Beginning,
-    /// The term is one of two that were written together.
+    /// The term is one of two that were written as one word.
     Compound,
 }
 
-/// A term that stands in for a word.
+/// A term that replaces a word.
 #[derive(Clone, Debug)]
 pub(crate) struct NearTerm {
     pub(crate) stem: String,
@@ -42,32 +43,32 @@ pub(crate) struct NearTerm {
     pub(crate) share: f32,
 }
 
-/// Finds near terms; keeps its buffers between words.
+/// Finds similar terms; reuses its buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Near {
-    candidates: Vec<(Kind, String)>,
+pub(crate) struct NearTermSearch {
+    candidates: Vec<(NearKind, String)>,
     pub(crate) found: Vec<NearTerm>,
 }
 
-impl Near {
+impl NearTermSearch {
     /// Fills [`found`](Self::found) for the folded `word`, which no visible tool contains. In a
-    /// query that is likely of another language, no letter of a short word is replaced.
-    pub(crate) fn search(&mut self, word: &str, is_foreign: bool, stemmer: &Stemmer, view: &View<'_>) {
+    /// query that is likely in another language, letters of a short word are not replaced.
+    pub(crate) fn search(&mut self, word: &str, is_foreign: bool, stemmer: &Stemmer, view: &IndexView<'_>) {
         self.found.clear();
         self.candidates.clear();
-        // A number one digit off is another number, and nobody mistypes a whole line.
+        // A number with another digit is another number, and very long words are not typos.
         if word.len() > MAX_BYTES || word.chars().any(|c| c.is_ascii_digit()) {
             return;
         }
-        self.collect(word, &stemmer.stem(word), is_foreign, view);
+        self.collect_candidates(word, &stemmer.stem(word), is_foreign, view);
         self.candidates.retain(|(_, stem)| view.count(stem) > 0);
         if self.candidates.is_empty() {
             self.split_compound(word, stemmer, view);
         }
         let candidates = std::mem::take(&mut self.candidates);
-        let mut counted: Vec<(Kind, Reverse<usize>, &str)> =
+        let mut counted: Vec<(NearKind, Reverse<usize>, &str)> =
             candidates.iter().map(|(kind, stem)| (*kind, Reverse(view.count(stem)), stem.as_str())).collect();
-        // Nearest first, and of equally near ones the most common.
+        // Nearest first; of equally near ones the most common.
         counted.sort_unstable();
         counted.dedup();
         for (kind, Reverse(count), stem) in counted.into_iter().take(MAX_TERMS) {
@@ -76,7 +77,7 @@ impl Near {
         self.candidates = candidates;
     }
 
-    fn collect(&mut self, word: &str, stem: &str, is_foreign: bool, view: &View<'_>) {
+    fn collect_candidates(&mut self, word: &str, stem: &str, is_foreign: bool, view: &IndexView<'_>) {
         let letters = word.chars().count();
         let edits = match letters {
             ..MIN_LETTERS => 0,
@@ -101,12 +102,12 @@ impl Near {
                 }
                 let term = vocabulary.get(number as u32);
                 let kind = if is_single {
-                    // A lone character of a script without spaces: any pair with it.
-                    (!word.is_ascii() && term.contains(word)).then_some(Kind::Beginning)
+                    // A single character of a script without spaces: any pair that contains it.
+                    (!word.is_ascii() && term.contains(word)).then_some(NearKind::Beginning)
                 } else if letters >= 3 && term.starts_with(word) {
-                    Some(Kind::Beginning)
+                    Some(NearKind::Beginning)
                 } else if could_be_typo && (may_replace || bits == *other || term.chars().count() != stem_letters) {
-                    edit_distance(stem, term, edits).map(Kind::Edits)
+                    edit_distance(stem, term, edits).map(NearKind::Edits)
                 } else {
                     None
                 };
@@ -117,8 +118,8 @@ impl Near {
         }
     }
 
-    /// `pullrequest` as `pull` and `request`.
-    fn split_compound(&mut self, word: &str, stemmer: &Stemmer, view: &View<'_>) {
+    /// Splits `pullrequest` into `pull` and `request`.
+    fn split_compound(&mut self, word: &str, stemmer: &Stemmer, view: &IndexView<'_>) {
         if word.len() < 2 * MIN_LETTERS || !word.is_ascii() {
             return;
         }
@@ -128,8 +129,8 @@ impl Near {
             (rarest > 0).then(|| (rarest, first.into_owned(), second.into_owned()))
         });
         if let Some((_, first, second)) = halves.max_by_key(|(rarest, first, _)| (*rarest, Reverse(first.len()))) {
-            self.candidates.push((Kind::Compound, first));
-            self.candidates.push((Kind::Compound, second));
+            self.candidates.push((NearKind::Compound, first));
+            self.candidates.push((NearKind::Compound, second));
         }
     }
 }

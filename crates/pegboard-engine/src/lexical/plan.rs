@@ -1,39 +1,40 @@
-//! What a query looks for: its words, the terms that stand for them, and what each is
-//! worth in the catalog at hand.
+//! The plan of a query: its words, the terms that they match, and the weight of each term in the
+//! catalog.
 
 use super::{
     document::{TermKind, server_key},
-    index::View,
-    near_terms::{self, Near},
+    index::IndexView,
+    near_terms::{self, NearTermSearch},
     settings::Settings,
     vocabulary::Vocabulary,
 };
 use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
 
-/// Unknown words that are looked up in near spellings; a query of nothing but noise must
-/// not scan the vocabulary for each.
+/// Maximum number of unknown words that are corrected; a query of random text must not scan the
+/// vocabulary for each word.
 const MAX_CORRECTED_WORDS: usize = 16;
 
-/// So many more unknown words than known ones are not typed wrong, but of another language.
+/// Ratio of unknown to known words from which the unknown words are in another language rather than
+/// misspelled.
 const FOREIGN: usize = 3;
 
-/// What a stop word is worth when it has to help: less than a corrected word beside it.
+/// The weight of a stop word if it is needed: less than that of a corrected word.
 const STOP_WORD_SHARE: f32 = 0.1;
 
-/// Occurrences of a word beyond the first that still count.
+/// Maximum number of repetitions of a word that count.
 const MAX_REPETITIONS: u8 = 5;
 
-/// Marks a term that a segment does not have.
+/// Marks a term that a segment does not contain.
 pub(crate) const NOT_THERE: u32 = u32::MAX;
 
-/// A term to look for.
+/// A term to search for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {
-    /// The query word it stands for.
+    /// The query word that it replaces.
     pub(crate) word: u32,
-    /// What a full match is worth.
+    /// The weight of a full match.
     pub(crate) weight: f32,
-    /// What each further occurrence in the query still adds.
+    /// The weight of each further occurrence in the query.
     repetition: f32,
     repetitions_left: u8,
 }
@@ -46,12 +47,12 @@ impl Term {
 
 /// What became of a query word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum WordStatus {
     Exactly,
     Nearly,
     Nowhere,
-    /// A stop word, set aside.
-    Aside,
+    /// A stop word that is ignored.
+    Ignored,
 }
 
 /// A word of the query.
@@ -59,22 +60,22 @@ pub(crate) enum Found {
 pub(crate) struct Word {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) found: Found,
+    pub(crate) found: WordStatus,
 }
 
-/// Keeps its buffers between queries.
+/// The plan of a query; reuses its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     tokenizer: Tokenizer,
     stemmer: Stemmer,
     tokens: Vec<QueryToken>,
     token_text: String,
-    near: Near,
+    near: NearTermSearch,
     pub(crate) words: Vec<Word>,
     pub(crate) terms: Terms,
 }
 
-/// The terms of a plan and where the segments of a view have them.
+/// The terms of a plan, and their numbers in the segments of a view.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
     list: Vec<Term>,
@@ -98,30 +99,30 @@ struct QueryToken {
 
 impl Plan {
     /// Plans `query` for `view`.
-    pub(crate) fn make(&mut self, query: &str, view: &View<'_>) {
+    pub(crate) fn make(&mut self, query: &str, view: &IndexView<'_>) {
         self.read_tokens(query);
         self.look_up(view, false);
         if self.terms.list.is_empty() {
-            // Nothing but stop words, or nothing known beside them.
+            // Nothing but stop words, or no other word is known.
             self.look_up(view, true);
         }
         self.correct_unknown_words(view);
     }
 
-    /// The number of the term of that kind with the stem of `token`.
+    /// Returns the position of the term of that kind with the stem of `token`.
     pub(crate) fn find(&self, kind: TermKind, token: &str) -> Option<usize> {
         let mut key = String::new();
         self.terms.stems.find(&kind.entry(token, &self.stemmer, &mut key)).map(|term| term as usize)
     }
 
-    /// Whether none of the query's words says what is wanted.
+    /// Returns whether the query consists of stop words only.
     pub(crate) fn is_only_stop_words(&self) -> bool {
         self.tokens.iter().filter(|token| token.kind != TokenKind::Part).all(|token| token.is_stop)
     }
 
-    /// More than any tool can score: all terms in full, and the words that are not found.
-    pub(crate) fn worth(&self, view: &View<'_>) -> f32 {
-        let unknown = self.words.iter().filter(|word| word.found == Found::Nowhere).count();
+    /// Returns an upper bound of scores: all terms in full, and the words that are not found.
+    pub(crate) fn worth(&self, view: &IndexView<'_>) -> f32 {
+        let unknown = self.words.iter().filter(|word| word.found == WordStatus::Nowhere).count();
         let terms: f32 = self.terms.list.iter().map(|term| term.weight).sum();
         terms + unknown as f32 * view.rarity(0)
     }
@@ -144,13 +145,13 @@ impl Plan {
         });
     }
 
-    fn look_up(&mut self, view: &View<'_>, with_stop_words: bool) {
+    fn look_up(&mut self, view: &IndexView<'_>, with_stop_words: bool) {
         let Self { stemmer, tokens, token_text, words, terms, .. } = self;
         words.clear();
         terms.clear(view.parts.len());
         let mut first_part = 0;
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind != TokenKind::Part) {
-            let mut word = Word { start: token.start, end: token.end, found: Found::Aside };
+            let mut word = Word { start: token.start, end: token.end, found: WordStatus::Ignored };
             if !token.is_stop || with_stop_words {
                 let number = words.len() as u32;
                 let mut look_up = |token: &QueryToken, share| {
@@ -160,9 +161,9 @@ impl Plan {
                 let share = if whole { view.settings.part_in_query } else { 1.0 };
                 let parts = tokens[first_part..at].iter().filter(|part| look_up(part, share)).count();
                 word.found = match (whole || parts > 0, token.is_stop) {
-                    (true, _) => Found::Exactly,
-                    (false, true) => Found::Aside,
-                    (false, false) => Found::Nowhere,
+                    (true, _) => WordStatus::Exactly,
+                    (false, true) => WordStatus::Ignored,
+                    (false, false) => WordStatus::Nowhere,
                 };
             }
             words.push(word);
@@ -170,19 +171,19 @@ impl Plan {
         }
     }
 
-    fn correct_unknown_words(&mut self, view: &View<'_>) {
+    fn correct_unknown_words(&mut self, view: &IndexView<'_>) {
         let Self { stemmer, tokens, token_text, near, words, terms, .. } = self;
         let count = |found| words.iter().filter(|word| word.found == found).count();
-        let is_foreign = count(Found::Nowhere) >= count(Found::Exactly) + FOREIGN;
+        let is_foreign = count(WordStatus::Nowhere) >= count(WordStatus::Exactly) + FOREIGN;
         let tokens = tokens.iter().filter(|token| token.kind != TokenKind::Part);
-        let unknown = tokens.zip(words).enumerate().filter(|(_, (_, word))| word.found == Found::Nowhere);
+        let unknown = tokens.zip(words).enumerate().filter(|(_, (_, word))| word.found == WordStatus::Nowhere);
         for (number, (token, word)) in unknown.take(MAX_CORRECTED_WORDS) {
             near.search(token.text(token_text), is_foreign, stemmer, view);
             for found in &near.found {
                 let weight = view.rarity(found.count) * found.share;
                 terms.add(&found.stem, number as u32, weight, view);
                 terms.add_server_word(&found.stem, number as u32, weight, found.count, view);
-                word.found = Found::Nearly;
+                word.found = WordStatus::Nearly;
             }
         }
     }
@@ -210,18 +211,18 @@ impl Terms {
         self.list[term]
     }
 
-    /// The number of `term` in each segment of the view it was planned for.
+    /// Returns the number of `term` in each segment of the view.
     pub(crate) fn numbers(&self, term: usize) -> &[u32] {
         &self.numbers[term * self.columns..(term + 1) * self.columns]
     }
 
-    /// The stem (or name key) of `term`.
+    /// Returns the stem (or name key) of `term`.
     pub(crate) fn stem(&self, term: usize) -> &str {
         self.stems.get(term as u32)
     }
 
-    /// Adds a term that visible tools are known to have, unless it is there already.
-    pub(crate) fn add(&mut self, stem: &str, word: u32, weight: f32, view: &View<'_>) {
+    /// Adds a term that visible tools contain, unless it is there already.
+    pub(crate) fn add(&mut self, stem: &str, word: u32, weight: f32, view: &IndexView<'_>) {
         if self.stems.insert(stem) as usize == self.list.len() {
             self.list.push(Term::new(word, weight, view.settings));
             let numbers = view.parts.iter().map(|part| part.segment.vocabulary.find(stem).unwrap_or(NOT_THERE));
@@ -229,8 +230,8 @@ impl Terms {
         }
     }
 
-    /// Adds a term if any visible tool has it; whether one does.
-    fn look_up(&mut self, stem: &str, word: u32, share: f32, view: &View<'_>) -> bool {
+    /// Adds a term if any visible tool contains it; returns whether one does.
+    fn look_up(&mut self, stem: &str, word: u32, share: f32, view: &IndexView<'_>) -> bool {
         if let Some(known) = self.stems.find(stem) {
             let term = &mut self.list[known as usize];
             if term.repetitions_left > 0 {
@@ -258,12 +259,12 @@ impl Terms {
         true
     }
 
-    /// Adds `stem` as a word in the names of servers, if it tells them apart. `count` visible tools have it
-    /// anywhere, and a full match of it is worth `weight`.
+    /// Adds `stem` as a word in the names of servers, if it distinguishes them. `count` visible
+    /// tools contain it anywhere, and a full match has the weight `weight`.
     ///
-    /// A word that mostly tools of servers named so contain is a name; one that many others contain
-    /// as well is in the name by chance.
-    fn add_server_word(&mut self, stem: &str, word: u32, weight: f32, count: usize, view: &View<'_>) {
+    /// A word that is mostly contained in tools of servers with that name is a name; a word that
+    /// many other tools contain is in the name by chance.
+    fn add_server_word(&mut self, stem: &str, word: u32, weight: f32, count: usize, view: &IndexView<'_>) {
         let mut key = std::mem::take(&mut self.key);
         let named = view.count(server_key(stem, &mut key));
         let share = view.settings.server_share(named, count);
@@ -274,10 +275,10 @@ impl Terms {
     }
 }
 
-/// The share of a word's worth that a near spelling keeps.
-pub(crate) fn share_of(kind: near_terms::Kind, settings: &Settings) -> f32 {
+/// Returns the share of a word's weight for a similar spelling.
+pub(crate) fn share_of(kind: near_terms::NearKind, settings: &Settings) -> f32 {
     match kind {
-        near_terms::Kind::Edits(edits) => settings.typo.powi(edits as i32),
-        near_terms::Kind::Beginning | near_terms::Kind::Compound => settings.prefix,
+        near_terms::NearKind::Edits(edits) => settings.typo.powi(edits as i32),
+        near_terms::NearKind::Beginning | near_terms::NearKind::Compound => settings.prefix,
     }
 }

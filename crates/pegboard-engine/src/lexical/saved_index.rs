@@ -1,29 +1,29 @@
-//! The index of a catalog as bytes, and back.
+//! Converts the index of a catalog to bytes and back.
 
 use std::sync::Arc;
 
 use pegboard_core::Catalog;
 
 use super::{Lexical, index::Index, searcher::Searcher, segment::Segment};
-use crate::blocks::{Block, BlockKind, BlockWriter, KeepsIndex, KeptError, checksum};
+use crate::blocks::{Block, BlockError, BlockKind, BlockWriter, PersistentIndex, checksum};
 
-/// Grows with every change of what sections mean.
+/// Incremented with every change of the sections.
 const VERSION: u32 = 2;
 
 /// The section with the checksum of the identities of all tools, and their number.
 const IDENTITIES: &str = "tools";
 
-/// An index that was read from bytes, without the tools that it is for.
+/// An index that was parsed from bytes, without its tools.
 #[derive(Debug)]
-pub struct KeptIndex {
-    /// Of the ranker that has read it.
+pub struct ParsedIndex {
+    /// The key of the ranker that has parsed it.
     key: u64,
     identities: u64,
     tools: usize,
     segment: Segment,
 }
 
-/// What a ranker keeps of its index; see [`KeepsIndex`].
+/// What a ranker keeps of its index; see [`PersistentIndex`].
 impl Searcher {
     pub(crate) fn index_key(&self) -> u64 {
         let model = self.model.as_ref().map(|model| model.checksum());
@@ -42,33 +42,33 @@ impl Searcher {
         is_in_order.then(|| writer.finish())
     }
 
-    pub(crate) fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
+    pub(crate) fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
         let kind = kind(self);
         let block = Block::parse(kind, bytes)?;
         let [identities, tools] = block.numbers(IDENTITIES, u64::from_le_bytes)?[..] else {
-            return Err(KeptError::Damaged { part: IDENTITIES });
+            return Err(BlockError::Damaged { part: IDENTITIES });
         };
-        let tools = usize::try_from(tools).map_err(|_| KeptError::Damaged { part: IDENTITIES })?;
+        let tools = usize::try_from(tools).map_err(|_| BlockError::Damaged { part: IDENTITIES })?;
         let segment = Segment::read(&block, tools, self.model.as_deref())?;
-        Ok(KeptIndex { key: kind.key, identities, tools, segment })
+        Ok(ParsedIndex { key: kind.key, identities, tools, segment })
     }
 
-    pub(crate) fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
-        let KeptIndex { key, identities: known, tools: count, mut segment } = index;
+    pub(crate) fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
+        let ParsedIndex { key, identities: known, tools: count, mut segment } = index;
         if key != self.index_key() {
-            return Err(KeptError::Key);
+            return Err(BlockError::Key);
         }
         if count != catalog.len() || known != identities(catalog) {
-            return Err(KeptError::Catalog);
+            return Err(BlockError::Catalog);
         }
         segment.tools = catalog.iter().cloned().collect();
-        let index = Index::of_segment(segment, Arc::clone(&self.settings), self.model.clone());
+        let index = Index::from_segment(segment, Arc::clone(&self.settings), self.model.clone());
         self.indexes.insert(catalog, index);
         Ok(())
     }
 }
 
-impl KeepsIndex for Lexical {
+impl PersistentIndex for Lexical {
     fn index_key(&self) -> u64 {
         self.searcher.index_key()
     }
@@ -77,11 +77,11 @@ impl KeepsIndex for Lexical {
         self.searcher.index_to_bytes(catalog)
     }
 
-    fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
+    fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
         self.searcher.parse_index(bytes)
     }
 
-    fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
+    fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
         self.searcher.restore_index(catalog, index)
     }
 }
@@ -90,7 +90,7 @@ fn kind(ranker: &Searcher) -> BlockKind {
     BlockKind { name: "PEGINDEX", version: VERSION, key: ranker.index_key() }
 }
 
-/// A checksum of the identities of all tools in their order.
+/// Returns a checksum of the identities of all tools in order.
 fn identities(catalog: &Catalog) -> u64 {
     let mut all = Vec::new();
     for tool in catalog.iter() {
@@ -121,12 +121,12 @@ mod tests {
         format!("{:?} {total} {unmatched:?} {confidence:?} {:?}", list(&hits), list(&withheld))
     }
 
-    fn restore(ranker: &dyn KeepsIndex, catalog: &Catalog, bytes: &[u8]) -> Result<(), KeptError> {
+    fn restore(ranker: &dyn PersistentIndex, catalog: &Catalog, bytes: &[u8]) -> Result<(), BlockError> {
         ranker.restore_index(catalog, ranker.parse_index(bytes)?)
     }
 
     /// `query` has the same answer from an index that was kept.
-    fn check(built: &dyn KeepsIndex, restored: &dyn KeepsIndex, catalog: &Catalog, query: &str) {
+    fn check(built: &dyn PersistentIndex, restored: &dyn PersistentIndex, catalog: &Catalog, query: &str) {
         let bytes = built.index_to_bytes(catalog).expect("one segment");
         restore(restored, catalog, &bytes).expect("the same catalog");
         assert_eq!(ranking(restored, catalog, query), ranking(built, catalog, query), "{query}");
@@ -147,12 +147,13 @@ mod tests {
     fn another_catalog_ranker_or_setting_is_refused() {
         let office = catalog(OFFICE);
         let bytes = Lexical::default().index_to_bytes(&office).expect("one segment");
-        let refused = |ranker: &dyn KeepsIndex, catalog: &Catalog| restore(ranker, catalog, &bytes).expect_err("no");
-        assert_eq!(refused(&Lexical::default(), &catalog(&OFFICE.replace("slack", "chat"))), KeptError::Catalog);
-        assert_eq!(refused(&Lexical::default(), &catalog("")), KeptError::Catalog);
-        assert_eq!(refused(&Hybrid::default(), &office), KeptError::Key);
+        let refused =
+            |ranker: &dyn PersistentIndex, catalog: &Catalog| restore(ranker, catalog, &bytes).expect_err("no");
+        assert_eq!(refused(&Lexical::default(), &catalog(&OFFICE.replace("slack", "chat"))), BlockError::Catalog);
+        assert_eq!(refused(&Lexical::default(), &catalog("")), BlockError::Catalog);
+        assert_eq!(refused(&Hybrid::default(), &office), BlockError::Key);
         let settings = Settings { typo: 0.5, ..Settings::default() };
-        assert_eq!(refused(&Lexical::new(settings), &office), KeptError::Key);
+        assert_eq!(refused(&Lexical::new(settings), &office), BlockError::Key);
     }
 
     #[test]

@@ -1,21 +1,20 @@
 //! Scores the tools of a view, term by term.
 //!
-//! The scores of a segment lie in one array, and a bit for each tool says whether its
-//! score counts. Terms are added up from the most telling to the most common. The best
-//! tools for the first term alone set a bar, and from then on a posting is passed over
-//! when its tool has no score yet and, even with the highest impact of all further terms,
-//! would not reach the bar. What such a posting costs is one bit, for the count of
-//! matching tools. The result is exactly that of adding up everything.
+//! The scores of a segment are one array, and a bit for each tool marks whether its score counts.
+//! Terms are added from the rarest to the most common. The best tools for the first term alone set
+//! a threshold; from then on a posting is skipped if its tool has no score yet and, even with the
+//! highest impact of all further terms, would not reach the threshold. A skipped posting only sets
+//! one bit, for the count of matching tools. The result is exactly that of adding up everything.
 
 use std::cmp::Ordering;
 
 use super::{
-    index::{View, ViewPart},
+    index::{IndexView, SegmentView},
     plan::{NOT_THERE, Terms},
     segment::FULL_IMPACT,
 };
 
-/// A tool with its score, by its place in the view.
+/// A tool with its score, by its position in the view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) score: f32,
@@ -23,19 +22,19 @@ pub(crate) struct Candidate {
     pub(crate) doc: u32,
 }
 
-/// Bounds are sums in another order than scores, and may differ in the last bits.
+/// Bounds are summed in another order than scores, and may differ in the last bits.
 const SLACK: f32 = 1.0001;
 
-/// Keeps its buffers between queries; scores and bits are zero between calls.
+/// Scores tools; reuses its buffers, which are zero between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Scorer {
     /// A score for each tool of the largest segment.
     scores: Vec<f32>,
     /// A bit for each score that counts.
     scored: Vec<u64>,
-    /// A bit for each tool of a posting that was looked at for its impact alone.
+    /// A bit for each tool of a posting that was only checked for its impact.
     seen: Vec<u64>,
-    /// The terms of this run: number, weight, most telling first.
+    /// The terms of this run: number and weight, rarest first.
     order: Vec<(u32, f32)>,
     lists: Vec<List>,
     impacts: Vec<u16>,
@@ -43,22 +42,22 @@ pub(crate) struct Scorer {
     pub(crate) best: Vec<Candidate>,
 }
 
-/// A term in the segment at hand.
+/// A term in the current segment.
 #[derive(Clone, Copy, Debug)]
 struct List {
     number: u32,
     /// The weight of one unit of impact.
     weight: f32,
-    /// The most that all later lists together can add.
+    /// The maximum that all later lists together can add.
     rest: f32,
 }
 
 impl Scorer {
-    /// Adds up the `terms` (number, weight) of `table` over all visible tools, keeps the
-    /// `limit` best in [`best`](Self::best), and says how many match at all.
+    /// Adds up the `terms` (number, weight) of `table` over all visible tools, keeps the `limit`
+    /// best in [`best`](Self::best), and returns how many match.
     pub(crate) fn run(
         &mut self,
-        view: &View<'_>,
+        view: &IndexView<'_>,
         table: &Terms,
         terms: impl Iterator<Item = (usize, f32)>,
         limit: usize,
@@ -85,11 +84,11 @@ impl Scorer {
         total
     }
 
-    /// Adds up the `terms` (number, weight) of `table` for every tool, hidden ones included;
-    /// `scores` gets one for each of the view's rows, 0 where nothing matches.
+    /// Adds up the `terms` (number, weight) of `table` for every tool, including hidden ones;
+    /// `scores` gets one for each row of the view, 0 without a match.
     pub(crate) fn run_all(
         &mut self,
-        view: &View<'_>,
+        view: &IndexView<'_>,
         table: &Terms,
         terms: impl Iterator<Item = (usize, f32)>,
         scores: &mut Vec<f32>,
@@ -109,14 +108,14 @@ impl Scorer {
         }
     }
 
-    /// The most telling terms first.
+    /// Orders the terms by weight, highest first.
     fn set_order(&mut self, terms: impl Iterator<Item = (usize, f32)>) {
         self.order.clear();
         self.order.extend(terms.map(|(term, weight)| (term as u32, weight)));
         self.order.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     }
 
-    fn open_lists(&mut self, table: &Terms, at: usize, part: &ViewPart<'_>) {
+    fn open_lists(&mut self, table: &Terms, at: usize, part: &SegmentView<'_>) {
         self.lists.clear();
         for (term, weight) in &self.order {
             let number = table.numbers(*term as usize)[at];
@@ -131,9 +130,9 @@ impl Scorer {
         }
     }
 
-    /// What the `limit`th tool scores for the first list alone, which the `limit`th tool
-    /// of the answer cannot be below.
-    fn first_bar(&mut self, part: &ViewPart<'_>, limit: usize) -> f32 {
+    /// Returns the score of the `limit`th tool for the first list alone, a lower bound of the
+    /// `limit`th score.
+    fn first_bar(&mut self, part: &SegmentView<'_>, limit: usize) -> f32 {
         let Some(list) = self.lists.first().filter(|_| self.lists.len() > 1) else { return f32::MIN };
         let postings = part.segment.postings(list.number);
         if limit == 0 || postings.docs.len() < limit {
@@ -157,7 +156,7 @@ impl Scorer {
     }
 
     /// Adds one list to the scores of all tools that can still reach `bar`.
-    fn add(&mut self, part: &ViewPart<'_>, list: List, bar: f32) {
+    fn add(&mut self, part: &SegmentView<'_>, list: List, bar: f32) {
         let postings = part.segment.postings(list.number);
         let pairs = postings.docs.iter().zip(postings.impacts);
         let lowest = (bar - list.rest) / list.weight;
@@ -168,7 +167,7 @@ impl Scorer {
             }
             return;
         }
-        // Saturates: a list that cannot reach the bar at all has no high impact.
+        // Saturates: if a list cannot reach the threshold at all, no impact is high enough.
         let lowest = lowest as u32;
         for (doc, impact) in pairs {
             let (word, bit) = (*doc as usize / 64, 1 << (doc % 64));
@@ -180,9 +179,8 @@ impl Scorer {
         }
     }
 
-    /// Takes all scores out, into `best` where they are high enough; how many visible
-    /// tools match.
-    fn collect(&mut self, view: &View<'_>, at: usize, part: &ViewPart<'_>, limit: usize) -> usize {
+    /// Moves high scores to `best` and clears the rest; returns how many visible tools match.
+    fn collect(&mut self, view: &IndexView<'_>, at: usize, part: &SegmentView<'_>, limit: usize) -> usize {
         let enough = limit.saturating_mul(2).max(64);
         let mut bar = self.keep_best(view, limit);
         let mut total = 0;
@@ -207,8 +205,8 @@ impl Scorer {
         total
     }
 
-    /// Drops all but the `limit` best; the score that a further tool must reach.
-    pub(crate) fn keep_best(&mut self, view: &View<'_>, limit: usize) -> f32 {
+    /// Drops all but the `limit` best; returns the score that a further tool must reach.
+    pub(crate) fn keep_best(&mut self, view: &IndexView<'_>, limit: usize) -> f32 {
         if limit == 0 {
             self.best.clear();
             return f32::MAX;
@@ -222,7 +220,7 @@ impl Scorer {
     }
 }
 
-/// Drops all but the `count` highest; the lowest of them.
+/// Drops all but the `count` highest; returns the lowest of them.
 fn keep_highest(impacts: &mut Vec<u16>, count: usize) -> u16 {
     let (_, lowest, _) = impacts.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
     let lowest = *lowest;
@@ -230,8 +228,8 @@ fn keep_highest(impacts: &mut Vec<u16>, count: usize) -> u16 {
     lowest
 }
 
-/// Best first; equal scores by name, and equal names by identity.
-pub(crate) fn compare(view: &View<'_>, a: &Candidate, b: &Candidate) -> Ordering {
+/// Compares candidates: best first, equal scores by name, and equal names by identity.
+pub(crate) fn compare(view: &IndexView<'_>, a: &Candidate, b: &Candidate) -> Ordering {
     b.score.total_cmp(&a.score).then_with(|| {
         let tool = |c: &Candidate| &view.parts[c.part as usize].segment.tools[c.doc as usize];
         let (a, b) = (tool(a), tool(b));

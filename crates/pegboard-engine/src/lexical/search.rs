@@ -1,4 +1,4 @@
-//! One query against one view, from text to ranking.
+//! Searches one view by words: from the text of a query to a ranking.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{
     document::for_each_key_of,
     explain,
-    index::View,
+    index::IndexView,
     intents,
     names::{Certainty, Mention, Mentions},
-    plan::{Found, NOT_THERE, Plan, Word},
+    plan::{NOT_THERE, Plan, Word, WordStatus},
     scorer::{Candidate, Scorer, compare},
     segment::FULL_IMPACT,
 };
-use crate::{hybrid::combine::Both, scores};
+use crate::{hybrid::combine::HybridBuffers, scores};
 
-/// What other hits can come near to, and hits that are named outright begin at.
+/// Minimum score of hits that are named exactly, which other hits only approach.
 pub(crate) const NAMED: f32 = scores::NAMED as f32;
 
-/// Candidates that each intent, and the whole query, bring to the common answer. A
-/// constant, so that asking for more hits only adds to the end of a ranking.
+/// Number of candidates that each intent, and the whole query, contribute to the answer. A
+/// constant, so that a higher limit only appends to a ranking.
 pub(crate) const POOL: usize = 64;
 
-/// Steps between a name as it is written, another spelling of it, and an alias: for hits
-/// that the query consists of, and for hits that it mentions. The second leaves room for
-/// the rest of the query to decide among equals.
+/// Score steps between a name as written, another spelling of it, and an alias: if the query is the
+/// name, and if the query mentions it. The second leaves room for the rest of the query to decide
+/// among equals.
 const STEP_WHOLE: f32 = 0.0001;
 const STEP_QUOTED: f32 = 0.03;
 
-/// What a query works in; kept for the next one.
+/// The buffers of a query, reused by the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     pub(crate) plan: Plan,
@@ -39,12 +39,12 @@ pub(crate) struct Buffers {
     intents: Vec<u32>,
     for_intents: Vec<Candidate>,
     pub(crate) fused: Vec<Candidate>,
-    pub(crate) both: Both,
+    pub(crate) both: HybridBuffers,
 }
 
 impl Buffers {
-    /// Answers `query`, whose text with composed characters is `text`.
-    pub(crate) fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
+    /// Ranks `query`, whose text with composed characters is `text`.
+    pub(crate) fn rank(&mut self, text: &str, query: &Query<'_>, view: &IndexView<'_>) -> Ranking {
         self.plan_for(text, view);
         match view.model {
             Some(model) => self.rank_by_both(text, query, view, model),
@@ -52,15 +52,15 @@ impl Buffers {
         }
     }
 
-    /// Plans what to look for.
-    pub(crate) fn plan_for(&mut self, text: &str, view: &View<'_>) {
+    /// Plans the terms of the query.
+    pub(crate) fn plan_for(&mut self, text: &str, view: &IndexView<'_>) {
         self.plan.make(text, view);
         self.mentions.search(text, view);
         self.weigh_names_in_words(view);
     }
 
-    fn rank_by_words(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
-        // No more can be found than there is, however many are asked for.
+    fn rank_by_words(&mut self, text: &str, query: &Query<'_>, view: &IndexView<'_>) -> Ranking {
+        // Not more than there are tools, whatever the limit.
         let limit = query.limit.min(view.tools);
         let (mut total, _) = self.score(text, limit, view);
         let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
@@ -77,33 +77,33 @@ impl Buffers {
         }
         let confidence = Some(hits.first().map_or(0.0, |hit| hit.score));
         let ranking = Ranking { hits, total, passing, confidence, ..self.findings(text) };
-        // Of its own accord it withholds nothing: its scores are no probabilities.
+        // The lexical ranker withholds nothing: its scores are not probabilities.
         ranking.withheld_below(query.least_confidence.unwrap_or(0.0))
     }
 
-    /// Makes room before they are kept: a large query on a large catalog must not be paid for
-    /// as long as the program runs.
+    /// Frees large buffers before they are kept for reuse: a large query on a large catalog must
+    /// not occupy memory permanently.
     pub(crate) fn trim(&mut self) {
         self.both.trim();
     }
 
-    /// Whether the query asks for several things.
+    /// Returns whether the query has several intents.
     pub(crate) fn has_intents(&mut self, text: &str) -> bool {
         intents::split(text, &self.plan, &mut self.intents).is_some()
     }
 
-    /// What became of the query's words.
+    /// Returns an empty ranking with the unknown and corrected words of the query.
     pub(crate) fn findings(&self, text: &str) -> Ranking {
         let words = &self.plan.words;
         Ranking {
             unmatched: unmatched(text, words),
-            fallback: words.iter().any(|word| word.found == Found::Nearly).then_some(Fallback::Typo),
+            fallback: words.iter().any(|word| word.found == WordStatus::Nearly).then_some(Fallback::Typo),
             ..Ranking::default()
         }
     }
 
-    /// A name that the query spells out in plain words is one more thing to match.
-    fn weigh_names_in_words(&mut self, view: &View<'_>) {
+    /// Adds names that the query spells out in plain words as further terms.
+    fn weigh_names_in_words(&mut self, view: &IndexView<'_>) {
         for mention in self.mentions.found.iter().filter(|mention| mention.certainty == Certainty::Words) {
             let weight = view.settings.name_in_words * view.rarity(mention.count);
             let word = self.plan.words.iter().position(|word| word.start >= mention.place.start).unwrap_or(0);
@@ -111,8 +111,9 @@ impl Buffers {
         }
     }
 
-    /// Scores the visible tools into `fused`; how many match, and whether for several intents.
-    pub(crate) fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> (usize, bool) {
+    /// Scores the visible tools into `fused`; returns how many match, and whether for several
+    /// intents.
+    pub(crate) fn score(&mut self, text: &str, limit: usize, view: &IndexView<'_>) -> (usize, bool) {
         let Self { plan, scorer, intents, for_intents, fused, .. } = self;
         let several = intents::split(text, plan, intents);
         let wanted = if several.is_some() { limit.max(POOL) } else { limit };
@@ -128,8 +129,8 @@ impl Buffers {
             scorer.run(view, &plan.terms, terms, POOL);
             let top = scorer.best.first().map_or(0.0, |candidate| candidate.score);
             if top > 0.0 {
-                // Half way, as a ratio, between its own scale and that of the whole query:
-                // a small request must be heard, and not outshout a large one.
+                // The geometric mean of its own scale and that of the whole query: a small request
+                // must count, but not more than a large one.
                 let scale = (best / top).sqrt();
                 for_intents.extend(scorer.best.iter().map(|c| Candidate { score: c.score * scale, ..*c }));
             }
@@ -138,9 +139,9 @@ impl Buffers {
         (total, true)
     }
 
-    /// Puts the tools that the query names above all others; how many of them no term
-    /// of the query had found.
-    fn raise_named(&mut self, text: &str, worth: f32, view: &View<'_>) -> usize {
+    /// Raises tools that the query names above all others; returns how many of them no term of the
+    /// query has found.
+    fn raise_named(&mut self, text: &str, worth: f32, view: &IndexView<'_>) -> usize {
         let mut places: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         let mut found_by_name_alone = 0;
         let Self { plan, mentions, fused, .. } = self;
@@ -158,7 +159,7 @@ impl Buffers {
         found_by_name_alone
     }
 
-    /// The mention by which `tool` is named outright, if any.
+    /// Returns the mention by which `tool` is named exactly, if any.
     pub(crate) fn mention_of(&self, tool: &Tool) -> Option<&Mention> {
         let names = std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
         let mut found = None;
@@ -172,14 +173,14 @@ impl Buffers {
     }
 }
 
-/// Calls `visit` for every visible tool that the query names outright, with the score that
-/// this gives it and what its words alone give. A tool may come up under several names.
+/// Calls `visit` for every visible tool that the query names exactly, with its raised score and its
+/// lexical score. A tool may occur under several names.
 pub(crate) fn for_each_raised(
     plan: &Plan,
     mentions: &Mentions,
     text: &str,
     worth: f32,
-    view: &View<'_>,
+    view: &IndexView<'_>,
     mut visit: impl FnMut(Candidate, f32),
 ) {
     let mut seen: FxHashSet<&str> = FxHashSet::default();
@@ -201,7 +202,7 @@ pub(crate) fn for_each_raised(
 }
 
 /// Calls `visit` (part, tool number, tool) for every visible tool that `mention` names.
-fn for_each_named(view: &View<'_>, mention: &Mention, mut visit: impl FnMut(u32, u32, &Tool)) {
+fn for_each_named(view: &IndexView<'_>, mention: &Mention, mut visit: impl FnMut(u32, u32, &Tool)) {
     for (at, part) in view.parts.iter().enumerate() {
         let Some(term) = part.segment.vocabulary.find(&mention.key) else { continue };
         for doc in part.segment.postings(term).docs {
@@ -212,8 +213,8 @@ fn for_each_named(view: &View<'_>, mention: &Mention, mut visit: impl FnMut(u32,
     }
 }
 
-/// What all terms together give one tool, by looking it up in every list.
-fn whole_score(plan: &Plan, view: &View<'_>, part: u32, doc: u32) -> f32 {
+/// Returns the score of one tool for all terms, by a lookup in every list.
+fn whole_score(plan: &Plan, view: &IndexView<'_>, part: u32, doc: u32) -> f32 {
     let segment = view.parts[part as usize].segment;
     let gain = |(at, weight): (usize, f32)| {
         let number = plan.terms.numbers(at)[part as usize];
@@ -224,8 +225,8 @@ fn whole_score(plan: &Plan, view: &View<'_>, part: u32, doc: u32) -> f32 {
     plan.terms.iter().filter_map(|(at, term)| gain((at, term.weight))).sum()
 }
 
-/// How far the spelling in the query is from the tool's name: 0 as it is written, 1 in
-/// another spelling, 2 an alias.
+/// Returns how far the spelling in the query is from the tool's name: 0 as written, 1 in another
+/// spelling, 2 an alias.
 fn name_step(tool: &Tool, mention: &Mention, text: &str) -> f32 {
     let written = &text[mention.place.clone()];
     if written == tool.name() || written == tool.id() {
@@ -236,18 +237,18 @@ fn name_step(tool: &Tool, mention: &Mention, text: &str) -> f32 {
     if is_name { 1.0 } else { 2.0 }
 }
 
-pub(crate) fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
+pub(crate) fn hit(candidate: &Candidate, view: &IndexView<'_>) -> Hit {
     let tool = &view.parts[candidate.part as usize].segment.tools[candidate.doc as usize];
-    // As a decimal number it prints like the figure it is, without binary dust.
+    // Converted through decimal, so that it prints without binary rounding errors.
     let score = (f64::from(candidate.score) * 1e6).round() / 1e6;
     Hit { tool: Arc::clone(tool), score, why: Vec::new() }
 }
 
-/// The words of `query` that were not found, each once. Overlapping pairs of characters
-/// are one word.
+/// Returns the words of `query` that were not found, each once. Overlapping pairs of characters are
+/// one word.
 fn unmatched(query: &str, words: &[Word]) -> Vec<String> {
     let runs = words.chunk_by(|before, after| after.start < before.end);
-    let unknown = runs.filter(|run| run.iter().all(|word| word.found == Found::Nowhere));
+    let unknown = runs.filter(|run| run.iter().all(|word| word.found == WordStatus::Nowhere));
     let mut seen: FxHashSet<&str> = FxHashSet::default();
     let mut unmatched: Vec<String> = Vec::new();
     for run in unknown {
@@ -261,8 +262,8 @@ fn unmatched(query: &str, words: &[Word]) -> Vec<String> {
     unmatched
 }
 
-/// Mixes what the first tools score for the whole query with what tools score for the
-/// intent that they serve best, which counts for `share`.
+/// Combines the scores of the first tools for the whole query with those for the intent that they
+/// serve best, which has the weight `share`.
 fn fuse(whole: &mut Vec<Candidate>, for_intents: &mut Vec<Candidate>, share: f32) {
     let place = |c: &Candidate| (c.part, c.doc);
     for_intents.sort_unstable_by(|a, b| place(a).cmp(&place(b)).then(b.score.total_cmp(&a.score)));

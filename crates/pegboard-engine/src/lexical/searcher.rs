@@ -7,13 +7,13 @@ use pegboard_core::{
 };
 
 use super::{
-    index::{Index, View},
+    index::{Index, IndexView},
     search::Buffers,
     settings::Settings,
 };
 use crate::{hybrid::External, semantic::Model};
 
-/// Buffers that are kept for further queries; more run at once rarely.
+/// Maximum number of buffers that are kept for reuse; more queries rarely run at once.
 const KEPT_BUFFERS: usize = 16;
 
 /// Searches catalogs by words, and with a model also by meaning.
@@ -22,7 +22,7 @@ pub(crate) struct Searcher {
     pub(crate) settings: Arc<Settings>,
     pub(crate) model: Option<Arc<Model>>,
     pub(crate) indexes: SnapshotCache<Index>,
-    // Boxed: what moves in and out of the pool is a pointer, not the buffers.
+    // Boxed, so that the pool moves pointers instead of buffers.
     #[expect(clippy::vec_box)]
     buffers: Mutex<Vec<Box<Buffers>>>,
 }
@@ -38,7 +38,7 @@ impl Searcher {
             if let Some((before, index)) = older {
                 let changes = catalog.changes_since(before);
                 if changes.added.len() + changes.removed.len() <= catalog.len() / 2 {
-                    return index.updated(changes);
+                    return index.with_changes(changes);
                 }
             }
             Index::build(catalog.iter().cloned().collect(), Arc::clone(&self.settings), self.model.clone())
@@ -54,12 +54,12 @@ impl Searcher {
     ) -> Result<Ranking, QueryError> {
         let text = naming::composed(query.checked(MAX_QUERY_BYTES)?);
         let index = self.index(catalog);
-        let view = View { external, ..index.view(selection) };
+        let view = IndexView { external, ..index.view(selection) };
         Ok(self.with_buffers(|buffers| buffers.rank(&text, query, &view)))
     }
 
     pub(crate) fn with_buffers<T>(&self, work: impl FnOnce(&mut Buffers) -> T) -> T {
-        // Buffers are only put back whole, so poison does not matter.
+        // Buffers are only returned intact, so poison does not matter.
         let mut buffers = lock(&self.buffers).pop().unwrap_or_default();
         let result = work(&mut buffers);
         buffers.trim();

@@ -1,5 +1,5 @@
-//! An immutable piece of the index: some tools, their terms, and for each term the
-//! tools that contain it.
+//! A segment: an immutable part of the index with some tools, their terms, and the tools that
+//! contain each term.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,19 +14,19 @@ use super::{
 };
 use crate::{
     actions::ToolAction,
-    blocks::{Block, BlockWriter, KeptError},
+    blocks::{Block, BlockError, BlockWriter},
     semantic::{FirstTokens, Model, ToolReader, Vectors},
 };
 
 /// The impact of 1.0 in a posting.
 pub(crate) const FULL_IMPACT: f32 = u16::MAX as f32;
 
-/// Selections whose tools are remembered, per segment.
+/// Maximum number of selections whose tools are cached, per segment.
 const KEPT_SELECTIONS: usize = 8;
 
-/// Postings are three flat arrays: where each term's run begins, the tools of all runs,
-/// and their impacts. The impact holds everything but the rarity of the term, so that
-/// scoring a posting is one multiplication, and rarity can follow the whole catalog.
+/// A segment of the index. Postings are three flat arrays: the start of each term's run, the tools
+/// of all runs, and their impacts. The impact includes everything but the rarity of the term, so
+/// that scoring a posting is one multiplication, and rarity can follow the whole catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) tools: Vec<Arc<Tool>>,
@@ -36,9 +36,9 @@ pub(crate) struct Segment {
     impacts: Vec<u16>,
     /// The highest impact of each term.
     peaks: Vec<u16>,
-    /// What the tools mean; empty without a model.
+    /// The vectors of the tools; empty without a model.
     pub(crate) vectors: Vectors,
-    /// The first tokens of the tools, and what they do; empty without a model.
+    /// The first tokens of the tools, and their actions; empty without a model.
     pub(crate) first: FirstTokens,
     pub(crate) actions: Vec<ToolAction>,
     allowed: Mutex<Vec<(Selection, Arc<Bitmap>)>>,
@@ -52,11 +52,11 @@ pub(crate) struct Postings<'a> {
 }
 
 impl Segment {
-    /// Indexes `tools`; their meaning too, if there is a `model`.
+    /// Indexes `tools`, with their vectors if there is a `model`.
     pub(crate) fn build(tools: Vec<Arc<Tool>>, settings: &Settings, model: Option<&Model>) -> Self {
         let mut writer = SegmentWriter::default();
         let mut reader = DocumentReader::default();
-        // Most tokens repeat; their stems are looked up once.
+        // Most tokens repeat; their stems are cached.
         let (mut words, mut server_words) = (FxHashMap::default(), FxHashMap::default());
         let mut key = String::new();
         for tool in &tools {
@@ -88,7 +88,7 @@ impl Segment {
         Segment { vectors, first, actions, ..writer.finish(tools) }
     }
 
-    /// One segment with the tools of all `parts` that `is_live` (part, tool) keeps.
+    /// Merges the tools of all `parts` that `is_live` (part, tool) keeps into one segment.
     pub(crate) fn merge(parts: &[&Self], is_live: impl Fn(usize, u32) -> bool) -> Self {
         let mut merged = Self::default();
         let mut moved: Vec<Vec<u32>> = Vec::with_capacity(parts.len());
@@ -165,9 +165,9 @@ impl Segment {
         writer.add("actions", u16s(&actions));
     }
 
-    /// Reads the segment of so many `tools`, which the caller puts in, with what they mean to `model` if there
-    /// is one. Whatever a search relies on is checked.
-    pub(crate) fn read(block: &Block<'_>, tools: usize, model: Option<&Model>) -> Result<Self, KeptError> {
+    /// Reads the segment of so many `tools`, which the caller adds, with the vectors for `model` if
+    /// there is one. Checks everything that a search relies on.
+    pub(crate) fn read(block: &Block<'_>, tools: usize, model: Option<&Model>) -> Result<Self, BlockError> {
         let read = if model.is_some() { tools } else { 0 };
         let dims = model.map_or(0, Model::dims);
         let vectors = Vectors::from_bytes(block.section("vectors")?, block.section("scales")?, read, dims);
@@ -176,7 +176,7 @@ impl Segment {
         let numbers = block.numbers("actions", u16::from_le_bytes)?;
         let actions: Vec<ToolAction> = numbers.as_chunks().0.iter().copied().map(ToolAction::from_numbers).collect();
         if actions.len() != read || !numbers.len().is_multiple_of(ToolAction::NUMBERS) {
-            return Err(KeptError::Damaged { part: "actions" });
+            return Err(BlockError::Damaged { part: "actions" });
         }
         let segment = Self {
             vocabulary: Vocabulary::read(block)?,
@@ -184,15 +184,15 @@ impl Segment {
             docs: block.u32s("docs")?,
             impacts: block.numbers("impacts", u16::from_le_bytes)?,
             peaks: block.numbers("peaks", u16::from_le_bytes)?,
-            vectors: vectors.ok_or(KeptError::Damaged { part: "vectors" })?,
-            first: first.ok_or(KeptError::Damaged { part: "tokens" })?,
+            vectors: vectors.ok_or(BlockError::Damaged { part: "vectors" })?,
+            first: first.ok_or(BlockError::Damaged { part: "tokens" })?,
             actions,
             ..Self::default()
         };
-        segment.first_invalid_part(tools).map_or(Ok(segment), |part| Err(KeptError::Damaged { part }))
+        segment.first_invalid_part(tools).map_or(Ok(segment), |part| Err(BlockError::Damaged { part }))
     }
 
-    /// The first array that a search in so many `tools` could not work with.
+    /// Returns the name of the first array that is invalid for so many `tools`.
     fn first_invalid_part(&self, tools: usize) -> Option<&'static str> {
         let terms = self.vocabulary.len();
         let ends_right = self.starts.last().map_or(0, |end| *end as usize) == self.docs.len();
@@ -242,9 +242,9 @@ impl Segment {
         Postings { docs: &self.docs[run.clone()], impacts: &self.impacts[run] }
     }
 
-    /// The tools of this segment that `selection` shows.
+    /// Returns the tools of this segment that `selection` shows.
     pub(crate) fn allowed(&self, selection: &Selection) -> Arc<Bitmap> {
-        // The entries are whole after a panic elsewhere, so poison does not matter.
+        // The entries are intact after a panic elsewhere, so poison does not matter.
         let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, bitmap)) = known.iter().find(|(other, _)| other == selection) {
             return Arc::clone(bitmap);
@@ -263,7 +263,7 @@ impl Segment {
         bitmap
     }
 
-    /// What the index adds to the memory of the tools themselves.
+    /// Returns the memory of the segment in bytes, without the tools.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.vocabulary.bytes()
@@ -276,7 +276,7 @@ impl Segment {
     }
 }
 
-/// The vectors of `tools`, their first tokens, and what they do.
+/// Computes the vectors of `tools`, their first tokens, and their actions.
 fn embed(tools: &[Arc<Tool>], model: &Model) -> (Vectors, FirstTokens, Vec<ToolAction>) {
     let mut reader = ToolReader::default();
     let (mut vectors, mut first) = (Vectors::new(tools.len(), model.dims()), FirstTokens::default());
@@ -287,7 +287,7 @@ fn embed(tools: &[Arc<Tool>], model: &Model) -> (Vectors, FirstTokens, Vec<ToolA
     (vectors, first, tools.iter().map(|tool| ToolAction::of(tool)).collect())
 }
 
-/// Terms tool by tool, before they are turned around.
+/// Collects terms tool by tool, before they are inverted.
 #[derive(Debug, Default)]
 struct SegmentWriter {
     vocabulary: Vocabulary,

@@ -1,14 +1,14 @@
-//! The figures that the lexical ranking turns on.
+//! The parameters of the lexical ranking.
 //!
 //! Their defaults were tuned on labelled queries and are part of the product: the
 //! committed quality figures hold for them.
 
 use pegboard_core::Field;
 
-/// How many fields are indexed; [`slot`] numbers them.
+/// Number of indexed fields; [`slot`] numbers them.
 pub(crate) const FIELDS: usize = 12;
 
-/// The fields that are indexed, in the order of their settings.
+/// The indexed fields, in the order of their settings.
 pub const INDEXED_FIELDS: [Field; FIELDS] = [
     Field::Name,
     Field::Title,
@@ -24,23 +24,23 @@ pub const INDEXED_FIELDS: [Field; FIELDS] = [
     Field::Category,
 ];
 
-/// The place of a field in the settings.
+/// Returns the position of a field in the settings.
 pub(crate) fn slot(field: Field) -> usize {
-    // Composite fields are never indexed; the last place keeps the function total.
+    // Composite fields are never indexed; the last position keeps the function total.
     INDEXED_FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS - 1)
 }
 
-/// How one field counts.
+/// The parameters of one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldWeight {
-    /// What one occurrence is worth.
+    /// The weight of one occurrence.
     pub weight: f32,
-    /// How much a long text dilutes it, 0 to 1.
+    /// How much the length of a text reduces the weight, 0 to 1.
     pub length_penalty: f32,
-    /// The length, in tokens, at which there is no dilution.
+    /// The length, in tokens, without a reduction.
     ///
-    /// A constant instead of the catalog's average: an average would change with every
-    /// tool that comes or goes, and with it the weight of every posting.
+    /// A constant instead of the catalog's average: an average would change with every added or
+    /// removed tool, and with it the weight of every posting.
     pub usual_length: f32,
 }
 
@@ -50,43 +50,43 @@ pub struct Settings {
     pub(crate) fields: [FieldWeight; FIELDS],
     /// How soon further occurrences stop counting (BM25's k1).
     pub saturation: f32,
-    /// What a part of a humped word counts in running text, where the whole is the word.
+    /// The weight of a part of a compound word in running text, where the whole is the word.
     pub part_in_text: f32,
-    /// What the parts of a humped query word count when the whole is known.
+    /// The weight of the parts of a compound query word if the whole is known.
     pub part_in_query: f32,
-    /// What a word is worth that had to be corrected by one letter; squared for two.
+    /// The weight of a word that was corrected by one letter; squared for two.
     pub typo: f32,
-    /// What a word is worth that is only the beginning of a known one.
+    /// The weight of a word that is only the prefix of a known one.
     pub prefix: f32,
-    /// What a word of digits is worth: it is an argument more often than a capability.
+    /// The weight of a number: it is more often an argument than a capability.
     pub number: f32,
-    /// How much a repetition of a query word adds.
+    /// The weight of a repetition of a query word.
     pub repetition: f32,
-    /// What it adds when the query spells out a whole tool name in plain words, as a
-    /// share of what those words are worth.
+    /// The weight of a whole tool name in plain words, as a share of the weight of those words.
     pub name_in_words: f32,
-    /// How much a hit for one of several intents counts beside the whole query.
+    /// The weight of a hit for one of several intents, relative to the whole query.
     pub intent: f32,
-    /// Up to this share of the tools with a word, the servers that it names do not make it a name.
+    /// The share of tools with a word in their server's name up to which the word does not count as
+    /// a name.
     pub server_from: f32,
-    /// From this share on, the word counts in full as the name of a server.
+    /// The share from which the word counts in full as the name of a server.
     pub server_to: f32,
 }
 
 impl Settings {
-    /// How `field` counts.
+    /// Returns the parameters of `field`.
     pub fn field(&self, field: Field) -> FieldWeight {
         self.fields[slot(field)]
     }
 
-    /// What a word counts as the name of a server, 0 to 1: `named` tools have it in the name of their server,
-    /// `all` anywhere.
+    /// Returns the weight of a word as the name of a server, 0 to 1: `named` tools have it in the
+    /// name of their server, `all` anywhere.
     pub(crate) fn server_share(&self, named: usize, all: usize) -> f32 {
         let share = named as f32 / all.max(1) as f32;
         ((share - self.server_from) / (self.server_to - self.server_from)).clamp(0.0, 1.0)
     }
 
-    /// How `field` counts, to change it.
+    /// Returns the parameters of `field` for modification.
     pub fn field_mut(&mut self, field: Field) -> &mut FieldWeight {
         &mut self.fields[slot(field)]
     }

@@ -5,23 +5,22 @@ use std::hash::Hasher;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use crate::blocks::{Block, BlockWriter, KeptError};
+use crate::blocks::{Block, BlockError, BlockWriter};
 
-/// Begins the entries that stand for whole folded names instead of words. No folded
-/// word contains it.
+/// The prefix of entries for whole folded names. No folded word contains it.
 pub(crate) const NAME_KEY: char = '\u{1}';
 
-/// Begins the entries that stand for a word in the name of a server.
+/// The prefix of entries for words in the name of a server.
 pub(crate) const SERVER_KEY: char = '\u{2}';
 
-/// Terms by number, in one string, so that a term costs its letters and a few bytes.
+/// Terms by number, in one string, so that a term takes its letters and a few bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Vocabulary {
     text: String,
     ends: Vec<u32>,
     numbers: HashTable<u32>,
-    /// The letters of each term as bits; zero for keys. Rules out most terms in a
-    /// search for near spellings without reading them.
+    /// The letters of each term as bits; zero for keys. Excludes most terms in a search for similar
+    /// spellings without reading them.
     letters: Vec<u32>,
 }
 
@@ -31,7 +30,7 @@ fn hash(term: &str) -> u64 {
     hasher.finish()
 }
 
-/// One bit for each letter a to z, one for digits, the rest shared by all others.
+/// Returns one bit for each letter a to z, one for digits, the rest shared by all others.
 pub(crate) fn letter_bits(term: &str) -> u32 {
     term.chars().fold(0, |bits, c| {
         bits | match c {
@@ -80,27 +79,27 @@ impl Vocabulary {
         writer.add_u32s("letters", &self.letters);
     }
 
-    pub(crate) fn read(block: &Block<'_>) -> Result<Self, KeptError> {
+    pub(crate) fn read(block: &Block<'_>) -> Result<Self, BlockError> {
         let (text, ends, letters) = (block.text("words")?, block.u32s("ends")?, block.u32s("letters")?);
         let is_end = |end: &u32| text.is_char_boundary(*end as usize);
         if !ends.is_sorted() || !ends.iter().all(is_end) || ends.last().map_or(0, |end| *end as usize) != text.len() {
-            return Err(KeptError::Damaged { part: "ends" });
+            return Err(BlockError::Damaged { part: "ends" });
         }
         if letters.len() != ends.len() {
-            return Err(KeptError::Damaged { part: "letters" });
+            return Err(BlockError::Damaged { part: "letters" });
         }
         let mut numbers = HashTable::with_capacity(ends.len());
         let mut start = 0;
         for (number, end) in ends.iter().enumerate() {
             let term = &text[start..*end as usize];
-            // There is room for all: no term has to be looked at again.
+            // The capacity suffices for all terms, so none is hashed again.
             numbers.insert_unique(hash(term), number as u32, |_| 0);
             start = *end as usize;
         }
         Ok(Self { text: text.to_owned(), ends, numbers, letters })
     }
 
-    /// The letter bits of every term, by number.
+    /// Returns the letter bits of every term, by number.
     pub(crate) fn letters(&self) -> &[u32] {
         &self.letters
     }

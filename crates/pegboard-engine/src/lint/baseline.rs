@@ -1,4 +1,4 @@
-//! Findings that are known and let pass, so that only new ones count.
+//! The baseline: known findings that are ignored, so that only new ones count.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,11 @@ use super::{
     rule::Rule,
 };
 
-/// The form in which baselines are written.
+/// The version of the format.
 const VERSION: u64 = 1;
 
-/// Findings of an earlier time, by rule, tools and parameters. What they said is left out:
-/// figures change with every tool that comes or goes.
+/// Findings of an earlier run, by rule, tools and parameters. Messages are left out: their figures
+/// change with every added or removed tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     entries: Vec<Entry>,
@@ -31,19 +31,19 @@ pub enum BaselineError {
     /// It is not JSON.
     #[error("not JSON")]
     NotJson(#[from] serde_json::Error),
-    /// It is of a version that is not known here.
+    /// The version is not supported.
     #[error("not a baseline of version {VERSION}")]
     Version,
-    /// An entry is not of the right form.
+    /// An entry is invalid.
     #[error("entry {number} has no known `rule` or no list of `tools`")]
     Entry {
-        /// Counted from 1.
+        /// The number of the entry, counted from 1.
         number: usize,
     },
 }
 
 impl Baseline {
-    /// Everything in `report`.
+    /// Creates a baseline of all findings in `report`.
     pub fn of(report: &Report) -> Self {
         let sorted = |names: &[String]| {
             let mut names = names.to_vec();
@@ -61,10 +61,10 @@ impl Baseline {
         Self { entries }
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Parses the output of [`to_json`](Self::to_json).
     ///
     /// # Errors
-    /// When it is something else; see [`BaselineError`].
+    /// If the text is invalid; see [`BaselineError`].
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         let value: Value = serde_json::from_str(text)?;
         let findings = value["findings"].as_array().filter(|_| value["version"] == VERSION);
@@ -76,7 +76,7 @@ impl Baseline {
         Ok(Self { entries: findings.iter().enumerate().map(entry).collect::<Result<_, _>>()? })
     }
 
-    /// As JSON, in an order that does not depend on that of the catalog.
+    /// Serializes to JSON, in an order that does not depend on that of the catalog.
     pub fn to_json(&self) -> Value {
         let entry = |entry: &Entry| {
             let mut value = json!({"rule": entry.rule.as_str(), "tools": entry.tools});
@@ -88,23 +88,23 @@ impl Baseline {
         json!({"version": VERSION, "findings": self.entries.iter().map(entry).collect::<Vec<_>>()})
     }
 
-    /// How many findings it lets pass.
+    /// Returns the number of findings.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it lets none pass.
+    /// Returns whether there are no findings.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Takes the known findings out of `report`; how many there were, and how many entries
-    /// nothing corresponds to any more.
+    /// Removes the known findings from `report`; returns how many there were, and how many entries
+    /// match nothing any more.
     pub fn apply(&self, report: &mut Report) -> (usize, usize) {
         let mut is_used = vec![false; self.entries.len()];
         let before = report.findings.len();
         report.findings.retain(|finding| {
-            // A group that has become smaller is no news; one that has grown is.
+            // A group that has become smaller is known; one that has grown is new.
             let covering = self.entries.iter().zip(&mut is_used).filter(|(entry, _)| entry.covers(finding));
             covering.map(|(_, is_used)| *is_used = true).count() == 0
         });

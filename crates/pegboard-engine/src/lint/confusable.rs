@@ -1,11 +1,11 @@
-//! Tools that a model will take for each other.
+//! Tools that a model confuses with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pegboard_core::naming;
 
 use super::{
-    Look, listed,
+    LintPass, list_names,
     report::Finding,
     rule::Rule,
     search::{Searches, in_parallel, quoted},
@@ -13,26 +13,26 @@ use super::{
 };
 use crate::semantic::Vector;
 
-/// How near another tool's score must come to the tool's own.
+/// The share of a tool's own score that another tool must reach to be confusable.
 const NEAR: f64 = 0.6;
 
-/// How near tools of two servers with equal names are by meaning when a model takes one for
-/// the other. Within a server meanings are near anyway.
+/// Similarity of meaning from which tools of two servers with equal names are confusable. Within a
+/// server meanings are similar anyway.
 const SAME_MEANING: f64 = 0.87;
 
-/// The same for tools of two servers of which one has a word more in its name.
+/// The same for tools of two servers if one has an additional word in its name.
 const NEARLY_SAME_MEANING: f64 = 0.9;
 
-/// Members of a group whose own words are told.
-const MOST_TOLD: usize = 3;
+/// Maximum number of group members whose distinguishing words are listed.
+const MAX_LISTED: usize = 3;
 
-/// Members of a group that are looked at for such words.
-const MOST_COMPARED: usize = 32;
+/// Maximum number of group members that are compared for such words.
+const MAX_COMPARED: usize = 32;
 
-/// Words that tell one from the others.
+/// Maximum number of distinguishing words of a tool.
 const WORDS: usize = 3;
 
-/// Tools that are confused with each other.
+/// Groups of tools that are confused with each other.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// The number of each tool's group.
@@ -42,11 +42,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn find(look: &Look<'_>, searches: &Searches) -> Self {
-        let mut forest = Forest::new(look.tools.len());
-        same_descriptions(look, &mut forest);
-        let likeness = Likeness::of(look);
-        for at in 0..look.tools.len() {
+    pub(super) fn find(pass: &LintPass<'_>, searches: &Searches) -> Self {
+        let mut forest = Forest::new(pass.tools.len());
+        same_descriptions(pass, &mut forest);
+        let likeness = ToolComparison::of(pass);
+        for at in 0..pass.tools.len() {
             let hits = searches.by_description(at);
             let near = |one: usize, other: usize| {
                 let hits = searches.by_description(one);
@@ -62,10 +62,10 @@ impl Groups {
     }
 }
 
-/// Joins tools that are described in the same words.
-fn same_descriptions(look: &Look<'_>, forest: &mut Forest) {
+/// Joins tools with the same description.
+fn same_descriptions(pass: &LintPass<'_>, forest: &mut Forest) {
     let mut first: BTreeMap<Vec<String>, usize> = BTreeMap::new();
-    for (at, tool) in look.tools.iter().enumerate() {
+    for (at, tool) in pass.tools.iter().enumerate() {
         let words = Words::of(tool.description());
         if words.is_empty() || is_placeholder(tool.description()) {
             continue;
@@ -77,23 +77,23 @@ fn same_descriptions(look: &Look<'_>, forest: &mut Forest) {
     }
 }
 
-/// What the words of a name mean, and whether each is of many things.
+/// The meaning of the words of a name, and whether each is a plural.
 #[derive(Debug)]
-struct Meaning {
+struct NameMeaning {
     words: BTreeSet<String>,
     many: usize,
 }
 
-impl Meaning {
-    /// Without the words that make no difference. The server's own name in front of a tool's
-    /// tells nothing that the server does not.
-    fn of(look: &Look<'_>, at: usize) -> Self {
-        let tool = look.tools[at];
+impl NameMeaning {
+    /// Computes the meaning without filler words. The server's own name in front of a tool's adds
+    /// nothing.
+    fn of(pass: &LintPass<'_>, at: usize) -> Self {
+        let tool = pass.tools[at];
         let server = tool.server_name().map(Words::of).unwrap_or_default();
         let words = Words::of(tool.name());
-        let telling = words.iter().filter(|word| !look.words.is_filler(word) && !server.contains(word));
+        let distinguishing_words = words.iter().filter(|word| !pass.words.is_filler(word) && !server.contains(word));
         Self {
-            words: telling.map(|word| look.words.meaning(word)).collect(),
+            words: distinguishing_words.map(|word| pass.words.meaning(word)).collect(),
             many: words.iter().filter(|word| word.ends_with('s') && !word.ends_with("ss")).count(),
         }
     }
@@ -103,66 +103,66 @@ impl Meaning {
     }
 }
 
-/// What pairs of tools are compared by.
-struct Likeness<'a> {
-    look: &'a Look<'a>,
-    names: Vec<Meaning>,
-    /// What each tool means; empty without a model.
+/// The data by which pairs of tools are compared.
+struct ToolComparison<'a> {
+    pass: &'a LintPass<'a>,
+    names: Vec<NameMeaning>,
+    /// The vector of each tool; empty without a model.
     vectors: Vec<Vector>,
 }
 
-impl<'a> Likeness<'a> {
-    fn of(look: &'a Look<'a>) -> Self {
-        let count = look.tools.len();
-        let vectors = look.model.map(|model| in_parallel(count, |at| model.tool_vector(look.tools[at])));
-        let names = (0..count).map(|at| Meaning::of(look, at)).collect();
-        Self { look, names, vectors: vectors.unwrap_or_default() }
+impl<'a> ToolComparison<'a> {
+    fn of(pass: &'a LintPass<'a>) -> Self {
+        let count = pass.tools.len();
+        let vectors = pass.model.map(|model| in_parallel(count, |at| model.tool_vector(pass.tools[at])));
+        let names = (0..count).map(|at| NameMeaning::of(pass, at)).collect();
+        Self { pass, names, vectors: vectors.unwrap_or_default() }
     }
 
-    /// Whether names and texts leave nothing to tell two tools apart by. Names that each have
-    /// a word of their own do.
+    /// Returns whether names and texts do not distinguish two tools. Names that each have a word of
+    /// their own do.
     fn are_alike(&self, one: usize, other: usize) -> bool {
-        let least = self.look.thresholds.likeness;
-        let words = self.look.corpus.likeness(one, other);
+        let least = self.pass.thresholds.likeness;
+        let words = self.pass.corpus.likeness(one, other);
         let meaning = similarity(&self.vectors, one, other).unwrap_or_default();
         let (a, b) = (&self.names[one], &self.names[other]);
-        // Within a server, one more word in a name is there to tell; between servers it often
-        // is the name of the product.
-        let are_strangers = self.look.tools[one].server_name() != self.look.tools[other].server_name();
-        let name_themselves = || names_its_server(self.look, one, other) && names_its_server(self.look, other, one);
+        // Within a server, an additional word in a name is a distinction; between servers it is
+        // often the name of the product.
+        let are_strangers = self.pass.tools[one].server_name() != self.pass.tools[other].server_name();
+        let name_themselves = || names_its_server(self.pass, one, other) && names_its_server(self.pass, other, one);
         match (a.has_own(b), b.has_own(a)) {
             (true, true) => false,
             _ if are_strangers && name_themselves() => false,
             (false, false) if a.many == b.many => words >= least || (are_strangers && meaning >= SAME_MEANING),
-            // One more word, or one thing beside many, is easily overlooked.
+            // An additional word, or singular and plural, is easily overlooked.
             _ => words >= (3.0 + least) / 4.0 || (are_strangers && meaning >= NEARLY_SAME_MEANING),
         }
     }
 }
 
-/// Words of server names that are not the product's.
+/// Words of server names that do not name a product.
 const NO_PRODUCT: [&str; 4] = ["context", "model", "modelcontextprotocol", "server"];
 
-/// Whether a description begins with the product that its server is named after, and the
-/// other does not: `Create an issue in GitHub`.
-fn names_its_server(look: &Look<'_>, one: usize, other: usize) -> bool {
-    let beginning = |at: usize| naming::fold(lead(look.tools[at].description()));
-    let server = look.tools[one].server_name().unwrap_or_default();
+/// Returns whether a description names the product of its server at its start, and the other does
+/// not: `Create an issue in GitHub`.
+fn names_its_server(pass: &LintPass<'_>, one: usize, other: usize) -> bool {
+    let beginning = |at: usize| naming::fold(lead(pass.tools[at].description()));
+    let server = pass.tools[one].server_name().unwrap_or_default();
     let words = server.split(|c: char| !c.is_alphanumeric()).map(naming::fold);
     let mut products = words.filter(|word| word.len() > 3 && !NO_PRODUCT.contains(&word.as_str()));
     products.any(|product| beginning(one).contains(&product) && !beginning(other).contains(&product))
 }
 
-/// How near two tools are by meaning, 0 to 1; nothing without a model.
+/// Returns the similarity of meaning of two tools, 0 to 1; `None` without a model.
 fn similarity(vectors: &[Vector], one: usize, other: usize) -> Option<f64> {
     let (one, other) = (vectors.get(one)?, vectors.get(other)?);
     Some(f64::from(one.similarity(other)).max(0.0))
 }
 
-pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>) {
+pub(super) fn check(pass: &LintPass<'_>, groups: &Groups, findings: &mut Vec<Finding>) {
     for members in &groups.members {
-        let texts: BTreeSet<Vec<String>> = members.iter().map(|at| Words::of(look.tools[*at].description())).collect();
-        let names = listed(members.iter().map(|at| look.tools[*at].id()));
+        let texts: BTreeSet<Vec<String>> = members.iter().map(|at| Words::of(pass.tools[*at].description())).collect();
+        let names = list_names(members.iter().map(|at| pass.tools[*at].id()));
         let message = if texts.len() == 1 {
             format!("{} tools have the same description: {names}", members.len())
         } else {
@@ -170,7 +170,7 @@ pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>
                 let pairs = members.windows(2).map(|pair| of(pair[0], pair[1]));
                 (pairs.fold(1.0_f64, f64::min) * 100.0).round()
             };
-            let words = least(&|one, other| look.corpus.likeness(one, other));
+            let words = least(&|one, other| pass.corpus.likeness(one, other));
             let meaning = match groups.vectors.is_empty() {
                 true => String::new(),
                 false => format!(", {:.0} % by meaning", {
@@ -183,22 +183,22 @@ pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>
                 members.len()
             )
         };
-        findings.push(look.group(Rule::Confusable, members, message, apart(look, members)));
+        findings.push(pass.group(Rule::Confusable, members, message, describe_differences(pass, members)));
     }
 }
 
-/// Words that would tell the members of a group apart.
-fn apart(look: &Look<'_>, members: &[usize]) -> String {
+/// Describes words that would distinguish the members of a group.
+fn describe_differences(pass: &LintPass<'_>, members: &[usize]) -> String {
     let mut told = Vec::new();
-    // Each is compared with all others: of a crowd the first must do.
-    for at in members.iter().take(MOST_COMPARED) {
-        if told.len() == MOST_TOLD {
+    // Each member is compared with all others, so only the first ones of a large group are.
+    for at in members.iter().take(MAX_COMPARED) {
+        if told.len() == MAX_LISTED {
             break;
         }
         let others: Vec<usize> = members.iter().copied().filter(|other| other != at).collect();
-        let words = look.corpus.telling(look.tools[*at], &others, &look.words, WORDS);
+        let words = pass.corpus.distinguishing_words(pass.tools[*at], &others, &pass.words, WORDS);
         if !words.is_empty() {
-            told.push(format!("`{}` with {}", look.tools[*at].id(), quoted(&words)));
+            told.push(format!("`{}` with {}", pass.tools[*at].id(), quoted(&words)));
         }
     }
     match told.is_empty() {
@@ -234,7 +234,7 @@ impl Forest {
         self.parents[one.max(other)] = one.min(other);
     }
 
-    /// The sets with more than one member, by their first ones.
+    /// Returns the sets with more than one member, by their first ones.
     fn groups(mut self, vectors: Vec<Vector>) -> Groups {
         let mut sets: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for at in 0..self.parents.len() {

@@ -1,4 +1,4 @@
-//! What each tool says, as numbered words, and how common each word is.
+//! The words of each tool as numbers, and how common each word is.
 
 use pegboard_core::{Field, Tool};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -6,14 +6,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::words::{Words, lead};
 use crate::lexical::for_each_text;
 
-/// Words of their own that tools are asked for: what comes late in a text is no way to begin it.
-const MOST_LOOKED_AT: usize = 12;
+/// Maximum number of distinguishing words that are checked: those late in a text are not suitable
+/// for its start.
+const MAX_CANDIDATES: usize = 12;
 
 /// The words of all tools.
 #[derive(Debug, Default)]
 pub(super) struct Corpus {
     numbers: FxHashMap<String, u32>,
-    /// In how many tools each word is.
+    /// The number of tools that contain each word.
     counts: Vec<u32>,
     profiles: Vec<Profile>,
 }
@@ -21,9 +22,9 @@ pub(super) struct Corpus {
 /// The words of one tool, each once, sorted by number.
 #[derive(Debug, Default)]
 struct Profile {
-    /// Of its name, its title and the beginning of its description.
+    /// The words of name, title and the start of the description.
     said: Vec<u32>,
-    /// Of all its texts.
+    /// The words of all texts.
     all: Vec<u32>,
 }
 
@@ -62,12 +63,12 @@ impl Corpus {
         number
     }
 
-    /// How much a word tells: the rarer, the more.
+    /// Returns the weight of a word: rare words weigh more.
     fn weight(&self, number: u32) -> f64 {
         (1.0 + self.profiles.len() as f64 / f64::from(self.counts[number as usize].max(1))).ln()
     }
 
-    /// How much of what two tools say is the same, 0 to 1; rare words count more.
+    /// Returns the share of words that two tools have in common, 0 to 1; rare words weigh more.
     pub(super) fn likeness(&self, one: usize, other: usize) -> f64 {
         let (one, other) = (&self.profiles[one].said, &self.profiles[other].said);
         let weigh = |list: &[u32]| list.iter().map(|number| self.weight(*number)).sum::<f64>();
@@ -77,18 +78,25 @@ impl Corpus {
         if whole > 0.0 { shared / whole } else { 0.0 }
     }
 
-    /// Words that tell `tool` from `others`: first those of its name that none of them begins
-    /// with, then the rarest that none of them has at all.
-    pub(super) fn telling(&self, tool: &Tool, others: &[usize], words: &Words, most: usize) -> Vec<String> {
+    /// Returns words that distinguish `tool` from `others`: first those of its name that none of
+    /// them begins with, then the rarest that none of them contains.
+    pub(super) fn distinguishing_words(
+        &self,
+        tool: &Tool,
+        others: &[usize],
+        words: &Words,
+        most: usize,
+    ) -> Vec<String> {
         let mut seen = FxHashSet::default();
-        let mut telling: Vec<(Field, u32, String)> = Vec::new();
+        let mut distinguishing_words: Vec<(Field, u32, String)> = Vec::new();
         for_each_text(tool, &mut |field, text| {
             let is_left_out = matches!(field, Field::ParameterValue | Field::ServerDescription | Field::Server);
-            let found = if is_left_out || telling.len() >= MOST_LOOKED_AT { Vec::new() } else { Words::of(text) };
+            let found =
+                if is_left_out || distinguishing_words.len() >= MAX_CANDIDATES { Vec::new() } else { Words::of(text) };
             for word in found {
                 let stem = words.stem(&word);
                 let is_plain = word.len() > 2 && !word.contains(|c: char| c.is_ascii_digit());
-                // In a name, `start` tells something beside `stop`.
+                // In a name, `start` is a distinction from `stop`.
                 let is_name = field == Field::Name;
                 let says_nothing = if is_name { words.is_filler(&word) } else { words.is_generic(&word) };
                 if !is_plain || says_nothing || !seen.insert(stem.clone()) {
@@ -101,12 +109,12 @@ impl Corpus {
                     list.binary_search(number).is_ok()
                 };
                 if !others.iter().any(has) {
-                    telling.push((field, self.counts[*number as usize], word));
+                    distinguishing_words.push((field, self.counts[*number as usize], word));
                 }
             }
         });
-        telling.truncate(MOST_LOOKED_AT);
-        telling.sort_by_key(|(field, count, _)| (*field != Field::Name, *count));
-        telling.into_iter().take(most).map(|(_, _, word)| word).collect()
+        distinguishing_words.truncate(MAX_CANDIDATES);
+        distinguishing_words.sort_by_key(|(field, count, _)| (*field != Field::Name, *count));
+        distinguishing_words.into_iter().take(most).map(|(_, _, word)| word).collect()
     }
 }

@@ -1,9 +1,8 @@
-//! Weaknesses of tools: what keeps a model from finding them, telling them apart, or
-//! affording them.
+//! Linting of tools: findings about tools that a model cannot find, distinguish, or afford.
 //!
-//! A [`Linter`] looks at a catalog as a search would: it asks for every tool by the words
-//! that the tool has for itself, and looks at what else is found. Words are judged by short
-//! English lists, and texts in other languages not at all.
+//! A [`Linter`] examines a catalog by searching: it searches for every tool by its own words, and
+//! examines what else is found. Words are judged by short English lists; texts in other languages
+//! are not judged.
 //!
 //! ```
 //! use pegboard_core::{Catalog, RawTool};
@@ -46,7 +45,7 @@ pub use self::{
 use self::{confusable::Groups, corpus::Corpus, search::Searches, words::Words};
 use crate::Model;
 
-/// Looks for weaknesses.
+/// Finds weaknesses of tools.
 pub struct Linter<'a> {
     ranker: &'a dyn Ranker,
     count_tokens: fn(&str) -> usize,
@@ -62,7 +61,7 @@ impl fmt::Debug for Linter<'_> {
 }
 
 impl<'a> Linter<'a> {
-    /// One that searches with `ranker` and counts tokens with `count_tokens`.
+    /// Creates a linter that searches with `ranker` and counts tokens with `count_tokens`.
     pub fn new(ranker: &'a dyn Ranker, count_tokens: fn(&str) -> usize, thresholds: Thresholds) -> Self {
         Self { ranker, count_tokens, thresholds, model: None, on_searched: &|| {} }
     }
@@ -74,21 +73,21 @@ impl<'a> Linter<'a> {
         self
     }
 
-    /// Compares tools also by what they mean.
+    /// Also compares tools by meaning.
     #[must_use]
     pub fn model(mut self, model: &'a Model) -> Self {
         self.model = Some(model);
         self
     }
 
-    /// All weaknesses of `catalog` that are not allowed, by server, tool and rule. They do
+    /// Returns all findings about `catalog` that are not allowed, by server, tool and rule. They do
     /// not depend on the order of its tools.
     pub fn check(&self, catalog: &Catalog) -> Report {
         let mut tools: Vec<&Tool> = catalog.iter().map(|tool| &**tool).collect();
         tools.sort_by_key(|tool| (tool.server_name(), tool.id()));
         let words = Words::default();
         let corpus = Corpus::of(tools.iter().copied(), &words);
-        let look = Look {
+        let pass = LintPass {
             ranker: self.ranker,
             count_tokens: self.count_tokens,
             thresholds: &self.thresholds,
@@ -99,14 +98,14 @@ impl<'a> Linter<'a> {
             on_searched: self.on_searched,
         };
         let mut findings = Vec::new();
-        names::look(&look, &mut findings);
-        texts::look(&look, &mut findings);
-        schemas::look(&look, &mut findings);
-        look_with_searches(&look, catalog, &mut findings);
+        names::check(&pass, &mut findings);
+        texts::check(&pass, &mut findings);
+        schemas::check(&pass, &mut findings);
+        run_search_rules(&pass, catalog, &mut findings);
         findings.retain(|finding| !self.thresholds.allowed.contains(&finding.rule));
-        drop_told(&mut findings);
+        drop_covered_duplicates(&mut findings);
         findings.sort_by(|a, b| {
-            // The worst first, of one tool.
+            // The most severe of one tool first.
             let place = |finding: &Finding| (Reverse(finding.severity), finding.rule);
             (&a.server, &a.tools, place(a)).cmp(&(&b.server, &b.tools, place(b)))
         });
@@ -118,20 +117,20 @@ impl<'a> Linter<'a> {
     }
 }
 
-/// The rules for which every tool is searched for; they take most of the time.
-fn look_with_searches(look: &Look<'_>, catalog: &Catalog, findings: &mut Vec<Finding>) {
+/// Runs the rules that search for every tool; they take most of the time.
+fn run_search_rules(pass: &LintPass<'_>, catalog: &Catalog, findings: &mut Vec<Finding>) {
     let rules = [Rule::NotFoundByDescription, Rule::NotFoundByNameWords, Rule::Confusable];
-    if rules.iter().all(|rule| look.thresholds.allowed.contains(rule)) {
+    if rules.iter().all(|rule| pass.thresholds.allowed.contains(rule)) {
         return;
     }
-    let searches = Searches::run(look, catalog);
-    let groups = Groups::find(look, &searches);
-    search::look(look, &searches, &groups.of, findings);
-    confusable::look(look, &groups, findings);
+    let searches = Searches::run(pass, catalog);
+    let groups = Groups::find(pass, &searches);
+    search::check(pass, &searches, &groups.of, findings);
+    confusable::check(pass, &groups, findings);
 }
 
-/// Takes out names that several tools have where all of these are confused anyway.
-fn drop_told(findings: &mut Vec<Finding>) {
+/// Removes findings about duplicate names if all of these tools are reported as confusable anyway.
+fn drop_covered_duplicates(findings: &mut Vec<Finding>) {
     let is_confused = |finding: &&Finding| finding.rule == Rule::Confusable;
     let groups: Vec<Vec<String>> = findings.iter().filter(is_confused).map(|finding| finding.tools.clone()).collect();
     let mut number: HashMap<&str, usize> = HashMap::new();
@@ -145,12 +144,12 @@ fn drop_told(findings: &mut Vec<Finding>) {
     });
 }
 
-/// What all rules look at.
-struct Look<'a> {
+/// The inputs of all rules.
+struct LintPass<'a> {
     ranker: &'a dyn Ranker,
     count_tokens: fn(&str) -> usize,
     thresholds: &'a Thresholds,
-    /// By server and identity.
+    /// Sorted by server and identity.
     tools: &'a [&'a Tool],
     words: Words,
     corpus: Corpus,
@@ -158,20 +157,20 @@ struct Look<'a> {
     on_searched: &'a (dyn Fn() + Sync),
 }
 
-impl Look<'_> {
-    /// A finding about one tool, as bad as its rule is.
+impl LintPass<'_> {
+    /// Creates a finding about one tool, with the severity of its rule.
     fn finding(&self, rule: Rule, at: usize, message: String, suggestion: String) -> Finding {
         self.group(rule, &[at], message, suggestion)
     }
 
-    /// What a finding that is milder than its rule counts as.
-    fn mildly(&self, rule: Rule, severity: Severity) -> Severity {
+    /// Returns the severity of a finding that is milder than its rule.
+    fn milder_severity(&self, rule: Rule, severity: Severity) -> Severity {
         if self.thresholds.denied.contains(&rule) { Severity::Error } else { severity }
     }
 
-    /// A finding about several tools.
+    /// Creates a finding about several tools.
     fn group(&self, rule: Rule, members: &[usize], message: String, suggestion: String) -> Finding {
-        let severity = self.mildly(rule, rule.severity());
+        let severity = self.milder_severity(rule, rule.severity());
         let first = members.first().map(|at| self.tools[*at]);
         Finding {
             rule,
@@ -185,18 +184,18 @@ impl Look<'_> {
     }
 }
 
-/// Names that are listed before the rest is only counted.
-const MOST_NAMES: usize = 5;
+/// Maximum number of names in a list; the rest is only counted.
+const MAX_NAMES: usize = 5;
 
-/// Characters of a name that are shown.
-const MOST_CHARS: usize = 80;
+/// Maximum number of characters of a name in a message.
+const MAX_CHARS: usize = 80;
 
-/// `` `a`, `b` and 3 more ``.
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+/// Formats a list of names: `` `a`, `b` and 3 more ``.
+fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
-    let short = |name: &&str| format!("`{}`", name.chars().take(MOST_CHARS).collect::<String>());
-    let shown: Vec<String> = names.iter().take(MOST_NAMES).map(short).collect();
-    match (shown.as_slice(), names.len().saturating_sub(MOST_NAMES)) {
+    let short = |name: &&str| format!("`{}`", name.chars().take(MAX_CHARS).collect::<String>());
+    let shown: Vec<String> = names.iter().take(MAX_NAMES).map(short).collect();
+    match (shown.as_slice(), names.len().saturating_sub(MAX_NAMES)) {
         ([one, other], 0) => format!("{one} and {other}"),
         (_, 0) => shown.join(", "),
         (_, more) => format!("{} and {more} more", shown.join(", ")),

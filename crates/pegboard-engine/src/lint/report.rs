@@ -1,29 +1,29 @@
-//! What was found.
+//! The report of a lint run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::{Rule, Severity};
 
-/// What is too much, and what is looked for at all.
+/// The thresholds of the rules, and which rules apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// A tool must be among so many hits of a search for its own words.
+    /// A tool must be among this many hits of a search for its own words.
     pub hits: usize,
-    /// Tokens that the definition of a tool may cost.
+    /// Maximum number of tokens of a tool definition.
     pub tokens: usize,
-    /// Tokens that a description may cost.
+    /// Maximum number of tokens of a description.
     pub description_tokens: usize,
-    /// Bytes that a name may have; the strictest provider takes 64.
+    /// Maximum length of a name in bytes; the strictest provider accepts 64.
     pub name_bytes: usize,
-    /// How much of what two tools say, 0 to 1, must be the same for them to be confused.
+    /// The share of common words, 0 to 1, from which two tools are confusable.
     pub likeness: f64,
-    /// Rules that are not looked at.
+    /// Rules that are disabled.
     pub allowed: BTreeSet<Rule>,
     /// Rules whose findings are errors.
     pub denied: BTreeSet<Rule>,
-    /// Findings below this count for nothing; without it, those of denied rules alone count.
+    /// The severity from which findings count; without it, only those of denied rules count.
     pub fail_on: Option<Severity>,
-    /// So many findings are let pass.
+    /// Maximum number of findings that count as success.
     pub max_findings: usize,
 }
 
@@ -43,43 +43,43 @@ impl Default for Thresholds {
     }
 }
 
-/// One weakness of one tool, or of several together.
+/// A weakness of one tool, or of several together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked for.
+    /// The rule.
     pub rule: Rule,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The server of the first tool.
     pub server: Option<String>,
-    /// The identities of the tools; mostly one.
+    /// The identities of the tools; usually one.
     pub tools: Vec<String>,
-    /// The parameters it is about.
+    /// The parameters concerned.
     pub parameters: Vec<String>,
-    /// What is wrong, with the figures that say so.
+    /// What is wrong, with figures.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub suggestion: String,
 }
 
-/// All that was found in a catalog, by server, tool and rule.
+/// All findings about a catalog, by server, tool and rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many tools were looked at.
+    /// Number of tools.
     pub tools: usize,
-    /// How many tools each server has; those without a server come first.
+    /// Number of tools of each server; those without a server come first.
     pub servers: BTreeMap<Option<String>, usize>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// How many findings are as bad as this.
+    /// Returns the number of findings with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// How many findings each rule has; rules without any are left out.
+    /// Returns the number of findings by rule; rules without findings are left out.
     pub fn by_rule(&self) -> BTreeMap<Rule, usize> {
         let mut counts = BTreeMap::new();
         for finding in &self.findings {
@@ -88,10 +88,10 @@ impl Report {
         counts
     }
 
-    /// Whether there are more findings than `thresholds` let pass.
+    /// Returns whether there are more findings than `thresholds` allow.
     pub fn is_over(&self, thresholds: &Thresholds) -> bool {
         let is_bad = |finding: &&Finding| thresholds.fail_on.is_some_and(|least| finding.severity >= least);
-        // What was denied by name is not to be outweighed by what may pass.
+        // Findings of denied rules always count.
         let is_denied = |finding: &Finding| thresholds.denied.contains(&finding.rule);
         self.findings.iter().any(is_denied) || self.findings.iter().filter(is_bad).count() > thresholds.max_findings
     }

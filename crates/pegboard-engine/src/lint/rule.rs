@@ -1,23 +1,23 @@
-//! What is looked for.
+//! The rules and their severities.
 
 use std::fmt;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// It is good to know.
+    /// For information.
     Note,
-    /// A model may choose wrong, or pays more than it should.
+    /// A model may choose the wrong tool, or uses more tokens than necessary.
     Warning,
-    /// A model cannot find it.
+    /// A model cannot find or call the tool.
     Error,
 }
 
 impl Severity {
-    /// All of them, the mildest first.
+    /// All severities, the mildest first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Error];
 
-    /// The name that people and programs use.
+    /// Returns the name in configurations and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -27,39 +27,39 @@ impl Severity {
     }
 }
 
-/// One kind of weakness. The names stay: baselines and configurations refer to them.
+/// A rule of the linter. The names are stable: baselines and configurations refer to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
     /// The tool has no description.
     NoDescription,
-    /// Its own description does not find it.
+    /// A search for the description does not find the tool.
     NotFoundByDescription,
-    /// The words of its name do not find it.
+    /// A search for the words of the name does not find the tool.
     NotFoundByNameWords,
-    /// It and another are so alike that a search for one finds the other.
+    /// The tool and another are so similar that a search for one finds the other.
     Confusable,
-    /// Neither name nor description says what it does.
+    /// Neither name nor description contains an action.
     NoAction,
-    /// Neither name nor description says what it acts on.
+    /// Neither name nor description contains an object of the action.
     NoDomain,
-    /// Nothing says what comes back.
+    /// No text describes the output.
     NoOutput,
-    /// The description costs too many tokens.
+    /// The description has too many tokens.
     LongDescription,
-    /// The schema costs too many tokens.
+    /// The schema has too many tokens.
     CostlySchema,
-    /// A parameter that must be given is not described.
+    /// A required parameter has no description.
     UndescribedParameter,
     /// The name is longer than providers accept.
     NameTooLong,
     /// The name has characters that providers reject.
     UnsafeName,
-    /// Several tools have the name.
+    /// Several tools have the same name.
     DuplicateName,
 }
 
 impl Rule {
-    /// All of them, in the order of the documentation.
+    /// All rules, in the order of the documentation.
     pub const ALL: [Self; 13] = [
         Self::NoDescription,
         Self::NotFoundByDescription,
@@ -76,7 +76,7 @@ impl Rule {
         Self::DuplicateName,
     ];
 
-    /// The name that people and programs use.
+    /// Returns the name in configurations and output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoDescription => "no-description",
@@ -95,12 +95,12 @@ impl Rule {
         }
     }
 
-    /// The rule of this name.
+    /// Returns the rule with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.as_str() == name)
     }
 
-    /// How bad its findings are; single ones may be milder.
+    /// Returns the severity of its findings; single findings may be milder.
     pub fn severity(self) -> Severity {
         match self {
             Self::NoDescription | Self::NotFoundByDescription => Severity::Error,
@@ -109,7 +109,7 @@ impl Rule {
         }
     }
 
-    /// What it finds, in a few words.
+    /// Returns a short description.
     pub const fn about(self) -> &'static str {
         match self {
             Self::NoDescription => "The tool has no description",

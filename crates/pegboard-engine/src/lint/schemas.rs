@@ -1,20 +1,20 @@
-//! What schemas cost, and what they do not explain.
+//! Rules on schemas: their size, and parameters without description.
 
 use pegboard_core::Tool;
 use serde_json::{Map, Value};
 
-use super::{Look, listed, report::Finding, rule::Rule, words::Words};
+use super::{LintPass, list_names, report::Finding, rule::Rule, words::Words};
 
-/// A schema from outside may nest without end; what lies deeper explains nothing.
+/// Maximum depth of a schema that is examined; deeper parts explain nothing.
 const MAX_DEPTH: usize = 8;
 
-/// Places of a schema that are looked at for an explanation of one parameter.
+/// Maximum number of places of a schema that are examined for the description of one parameter.
 const MAX_PLACES: usize = 10_000;
 
-/// Parts that are named before the rest is left out.
-const MOST_PARTS: usize = 3;
+/// Maximum number of parts in a message.
+const MAX_PARTS: usize = 3;
 
-/// Parameters whose names say it all.
+/// Parameters whose names are self-explanatory.
 const PLAIN: [&str; 26] = [
     "body",
     "color",
@@ -44,24 +44,24 @@ const PLAIN: [&str; 26] = [
     "width",
 ];
 
-pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
-    for (at, tool) in look.tools.iter().enumerate() {
-        // A schema that does not parse (nested too deep) is the loader's business.
+pub(super) fn check(pass: &LintPass<'_>, findings: &mut Vec<Finding>) {
+    for (at, tool) in pass.tools.iter().enumerate() {
+        // A schema that does not parse (nested too deep) is reported by the loader.
         let schema = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema).ok());
         let Some(schema) = schema else { continue };
-        findings.extend(costly(look, at, &schema));
-        findings.extend(undescribed(look, at, tool, &schema));
+        findings.extend(costly(pass, at, &schema));
+        findings.extend(undescribed(pass, at, tool, &schema));
     }
 }
 
-fn costly(look: &Look<'_>, at: usize, schema: &Value) -> Option<Finding> {
-    let limit = look.thresholds.tokens;
-    let total = (look.count_tokens)(&schema.to_string());
+fn costly(pass: &LintPass<'_>, at: usize, schema: &Value) -> Option<Finding> {
+    let limit = pass.thresholds.tokens;
+    let total = (pass.count_tokens)(&schema.to_string());
     if total <= limit {
         return None;
     }
-    let mut parts = parts(look, schema);
-    // Stable: parts of the same cost stay in the order of the schema.
+    let mut parts = parts(pass, schema);
+    // Stable: parts of the same size stay in the order of the schema.
     parts.sort_by_key(|part| std::cmp::Reverse(part.cost));
     let mut left = total;
     let mut cut = 0;
@@ -74,17 +74,17 @@ fn costly(look: &Look<'_>, at: usize, schema: &Value) -> Option<Finding> {
     }
     let shown: Vec<String> = parts
         .iter()
-        .take(MOST_PARTS)
+        .take(MAX_PARTS)
         .map(|part| format!("`{}` about {} ({})", part.name, part.cost, part.made_of))
         .collect();
     let of_these = if shown.is_empty() { String::new() } else { format!("; the largest parts: {}", shown.join(", ")) };
     let message = format!("its schema costs about {total} tokens, over the limit of {limit}{of_these}");
     let suggestion = match cut {
         0 => "shorten it; move what only a few calls need into a separate tool".to_owned(),
-        1..=MOST_PARTS if left <= limit => format!(
+        1..=MAX_PARTS if left <= limit => format!(
             "{} {}: the rest costs about {left}",
             if parts[..cut].iter().any(|part| part.is_needed) { "shorten or flatten" } else { "shorten or remove" },
-            listed(parts[..cut].iter().map(|part| part.name.as_str()))
+            list_names(parts[..cut].iter().map(|part| part.name.as_str()))
         ),
         _ => format!(
             "its {} parameters cost too much together: split the tool by use case, shorten descriptions, remove \
@@ -92,25 +92,25 @@ fn costly(look: &Look<'_>, at: usize, schema: &Value) -> Option<Finding> {
             parts.len()
         ),
     };
-    Some(look.finding(Rule::CostlySchema, at, message, suggestion))
+    Some(pass.finding(Rule::CostlySchema, at, message, suggestion))
 }
 
 struct Part {
     name: String,
     cost: usize,
     made_of: String,
-    /// Whether no call can do without it.
+    /// Whether it is required.
     is_needed: bool,
 }
 
-/// The parameters, and the definitions that they refer to.
-fn parts(look: &Look<'_>, schema: &Value) -> Vec<Part> {
+/// Returns the parameters, and the definitions that they refer to.
+fn parts(pass: &LintPass<'_>, schema: &Value) -> Vec<Part> {
     let below = |key: &str| schema.get(key).and_then(Value::as_object).into_iter().flatten();
     let part = |prefix: &str, (name, value): (&String, &Value)| {
         let name: String = format!("{prefix}{name}").chars().take(80).collect();
-        let cost = (look.count_tokens)(&format!("\"{name}\":{value},"));
+        let cost = (pass.count_tokens)(&format!("\"{name}\":{value},"));
         let is_needed = !prefix.is_empty() || required(schema).any(|other| other == name);
-        Part { name, cost, made_of: made_of(look, value), is_needed }
+        Part { name, cost, made_of: describe_part(pass, value), is_needed }
     };
     let properties = below("properties").map(|entry| part("", entry));
     let definitions = ["$defs", "definitions"].map(|key| (key, below(key)));
@@ -119,14 +119,14 @@ fn parts(look: &Look<'_>, schema: &Value) -> Vec<Part> {
     properties.chain(definitions.map(|(key, entry)| part(&format!("{key}/"), entry))).collect()
 }
 
-/// What is large in a part, in a few words.
-fn made_of(look: &Look<'_>, value: &Value) -> String {
+/// Describes what is large in a part.
+fn describe_part(pass: &LintPass<'_>, value: &Value) -> String {
     let mut choices = 0;
     let mut described = 0;
     let mut properties = 0;
     walk(value, MAX_DEPTH, &mut |object| {
         choices += object.get("enum").and_then(Value::as_array).map_or(0, Vec::len);
-        described += object.get("description").and_then(Value::as_str).map_or(0, |text| (look.count_tokens)(text));
+        described += object.get("description").and_then(Value::as_str).map_or(0, |text| (pass.count_tokens)(text));
         properties += object.get("properties").and_then(Value::as_object).map_or(0, Map::len);
     });
     let mut said = Vec::new();
@@ -142,7 +142,7 @@ fn made_of(look: &Look<'_>, value: &Value) -> String {
     if said.is_empty() { "its types".to_owned() } else { said.join(", ") }
 }
 
-/// Calls `visit` for every object in `value`, from the outside in.
+/// Calls `visit` for every object in `value`, outermost first.
 fn walk(value: &Value, depth: usize, visit: &mut impl FnMut(&Map<String, Value>)) {
     let Some(depth) = depth.checked_sub(1) else { return };
     match value {
@@ -155,11 +155,11 @@ fn walk(value: &Value, depth: usize, visit: &mut impl FnMut(&Map<String, Value>)
     }
 }
 
-fn undescribed(look: &Look<'_>, at: usize, tool: &Tool, schema: &Value) -> Option<Finding> {
+fn undescribed(pass: &LintPass<'_>, at: usize, tool: &Tool, schema: &Value) -> Option<Finding> {
     let required: Vec<&str> = required(schema).collect();
     let properties = schema.get("properties").and_then(Value::as_object)?;
-    // Many a server explains its parameters in the tool's own description.
-    let is_told = |name: &str| is_mentioned(look, tool, name);
+    // Many servers explain parameters in the tool's description.
+    let is_told = |name: &str| is_mentioned(pass, tool, name);
     let is_dark = |(name, value): &(&String, &Value)| {
         required.contains(&name.as_str())
             && !PLAIN.contains(&name.to_lowercase().as_str())
@@ -173,40 +173,40 @@ fn undescribed(look: &Look<'_>, at: usize, tool: &Tool, schema: &Value) -> Optio
         "{} of {} required parameters {verb} not described: {}",
         dark.len(),
         required.len().max(dark.len()),
-        listed(dark.iter().copied())
+        list_names(dark.iter().copied())
     );
     let suggestion = format!(
         "give {them} a `description`: for `{first}` what it is, in which format, and where a model gets it from"
     );
     let parameters = dark.iter().map(|name| (*name).to_owned()).collect();
-    Some(Finding { parameters, ..look.finding(Rule::UndescribedParameter, at, message, suggestion) })
+    Some(Finding { parameters, ..pass.finding(Rule::UndescribedParameter, at, message, suggestion) })
 }
 
-/// The names of the parameters that must be given.
+/// Returns the names of the required parameters.
 fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Ends of names that say in which way a thing is given: `issue_number`, `file_path`.
+/// Suffixes of names that tell how a thing is identified: `issue_number`, `file_path`.
 const ENDS: [&str; 8] = ["id", "ids", "iid", "key", "name", "number", "path", "uri"];
 
-/// Whether a tool speaks of a parameter, as one word or by its parts in their order; or of
-/// the thing that the parameter tells the number of.
-fn is_mentioned(look: &Look<'_>, tool: &Tool, name: &str) -> bool {
+/// Returns whether a tool's text mentions a parameter, as one word or by its parts in order; or the
+/// thing that the parameter identifies.
+fn is_mentioned(pass: &LintPass<'_>, tool: &Tool, name: &str) -> bool {
     let parts = Words::of(name);
     let words = Words::of(tool.description());
     if !parts.is_empty() && words.windows(parts.len()).any(|window| window == parts.as_slice()) {
         return true;
     }
     let Some((last, thing)) = parts.split_last().filter(|(_, thing)| !thing.is_empty()) else { return false };
-    let stems: Vec<String> = words.iter().chain(&Words::of(tool.name())).map(|word| look.words.stem(word)).collect();
-    ENDS.contains(&last.as_str()) && thing.iter().all(|word| stems.contains(&look.words.stem(word)))
+    let stems: Vec<String> = words.iter().chain(&Words::of(tool.name())).map(|word| pass.words.stem(word)).collect();
+    ENDS.contains(&last.as_str()) && thing.iter().all(|word| stems.contains(&pass.words.stem(word)))
 }
 
-/// Whether a schema says anything about the value that is meant.
+/// Returns whether a schema describes its value.
 ///
-/// Looks at no more than `budget` places: a schema that refers to itself has no end of them. One
-/// that takes more is not found fault with.
+/// Examines at most `budget` places, since a schema may refer to itself. A larger one counts as
+/// described.
 fn explains(value: &Value, root: &Value, depth: usize, budget: &mut usize) -> bool {
     let (Some(object), Some(depth)) = (value.as_object(), depth.checked_sub(1)) else { return false };
     let Some(left) = budget.checked_sub(1) else { return true };
@@ -217,7 +217,7 @@ fn explains(value: &Value, root: &Value, depth: usize, budget: &mut usize) -> bo
     }
     let reference = object.get("$ref").and_then(Value::as_str).and_then(|at| root.pointer(at.strip_prefix('#')?));
     let branches = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| object.get(key)?.as_array()).flatten();
-    // A list is explained by what it is a list of, an object by what is in it.
+    // A list is described by its items, an object by its members.
     let inner = object.get("items").into_iter();
     let fields = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
     reference.into_iter().chain(branches).chain(inner).chain(fields).any(|value| explains(value, root, depth, budget))

@@ -1,4 +1,4 @@
-//! Whether tools are found by their own words.
+//! Rules on search: whether tools are found by their own words.
 
 use std::{
     borrow::Cow,
@@ -10,33 +10,34 @@ use pegboard_core::{Catalog, Query, Selection, Tool, naming, text::excerpt};
 use rustc_hash::FxHashMap;
 
 use super::{
-    Look, listed,
+    LintPass, list_names,
     report::Finding,
     rule::Rule,
     words::{Words, is_placeholder, lead},
 };
 
-/// Hits beyond those that must have the tool, to say where it is instead and to find those
-/// that are as good.
+/// Number of hits beyond the required ones, to find the tool's actual position and equally good
+/// tools.
 const FURTHER: usize = 8;
 
-/// Tools that are named of those that are found instead.
+/// Maximum number of other tools in a message.
 const SHOWN: usize = 3;
 
-/// Words that a suggestion proposes.
+/// Maximum number of words in a suggestion.
 const WORDS: usize = 4;
 
-/// How much work a thread takes at a time; less is not worth a thread of its own.
+/// Number of searches that a thread takes at a time.
 const SHARE: usize = 64;
 
-/// The hits of one search, as numbers of tools, best first.
+/// The hits of one search, as positions of tools, best first.
 #[derive(Debug, Default)]
 pub(super) struct Hits {
     pub(super) list: Vec<(usize, f64)>,
 }
 
 impl Hits {
-    /// Counted from 1; equals share a place, so that it does not depend on their order.
+    /// Returns the rank of a tool, counted from 1; equal scores share a rank, so that it does not
+    /// depend on their order.
     fn place(&self, tool: usize) -> Option<usize> {
         let own = self.score(tool)?;
         Some(1 + self.list.iter().filter(|(_, score)| *score > own).count())
@@ -47,15 +48,15 @@ impl Hits {
     }
 }
 
-/// What searches for every tool's own words find.
+/// The results of searches for every tool's own words.
 #[derive(Debug)]
 pub(super) struct Searches {
-    /// The hits of each text that was searched for.
+    /// The hits of each text.
     found: Vec<Hits>,
     texts: Vec<OwnTexts>,
 }
 
-/// The numbers of the texts that one tool is searched by.
+/// The positions of the texts of one tool.
 #[derive(Clone, Copy, Debug)]
 struct OwnTexts {
     description: usize,
@@ -63,34 +64,34 @@ struct OwnTexts {
 }
 
 impl Searches {
-    pub(super) fn run(look: &Look<'_>, catalog: &Catalog) -> Self {
-        look.ranker.prepare(catalog);
-        let numbers: FxHashMap<&str, usize> = look.tools.iter().enumerate().map(|(at, tool)| (tool.id(), at)).collect();
+    pub(super) fn run(pass: &LintPass<'_>, catalog: &Catalog) -> Self {
+        pass.ranker.prepare(catalog);
+        let numbers: FxHashMap<&str, usize> = pass.tools.iter().enumerate().map(|(at, tool)| (tool.id(), at)).collect();
         let ask = |text: &str| {
-            let query = Query::new(text).limit(look.thresholds.hits.saturating_add(FURTHER)).least_confidence(0.0);
-            let ranking = look.ranker.rank(&query, catalog, &Selection::everything());
-            // A query that the ranker does not take is not searched for, and finds nothing.
+            let query = Query::new(text).limit(pass.thresholds.hits.saturating_add(FURTHER)).least_confidence(0.0);
+            let ranking = pass.ranker.rank(&query, catalog, &Selection::everything());
+            // A query that the ranker rejects finds nothing.
             let hits = ranking.map(|ranking| ranking.hits).unwrap_or_default();
             let list = hits.iter().filter_map(|hit| Some((*numbers.get(hit.tool.id())?, hit.score))).collect();
             Hits { list }
         };
         let mut distinct = DistinctTexts::default();
-        let texts: Vec<OwnTexts> = look.tools.iter().map(|tool| distinct.add(tool)).collect();
+        let texts: Vec<OwnTexts> = pass.tools.iter().map(|tool| distinct.add(tool)).collect();
         let completed = distinct.completed_tools(&texts);
         let found = in_parallel(distinct.texts.len(), |at| {
             let hits = ask(&distinct.texts[at]);
-            (0..completed[at]).for_each(|_| (look.on_searched)());
+            (0..completed[at]).for_each(|_| (pass.on_searched)());
             hits
         });
         Self { found, texts }
     }
 
-    /// The hits for the beginning of the description of the tool `at`.
+    /// Returns the hits for the start of the description of the tool `at`.
     pub(super) fn by_description(&self, at: usize) -> &Hits {
         &self.found[self.texts[at].description]
     }
 
-    /// The hits for the words of the name of the tool `at`.
+    /// Returns the hits for the words of the name of the tool `at`.
     fn by_name(&self, at: usize) -> &Hits {
         &self.found[self.texts[at].name]
     }
@@ -118,7 +119,7 @@ impl<'a> DistinctTexts<'a> {
         number
     }
 
-    /// How many tools have both of their searches behind them after each text.
+    /// Returns how many tools are complete after each text.
     fn completed_tools(&self, tools: &[OwnTexts]) -> Vec<usize> {
         let mut completed = vec![0; self.texts.len()];
         tools.iter().for_each(|tool| completed[tool.description.max(tool.name)] += 1);
@@ -126,14 +127,14 @@ impl<'a> DistinctTexts<'a> {
     }
 }
 
-/// A name as somebody would type it who has heard it.
+/// Returns a name as a user would type it.
 fn name_query(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
 }
 
 /// Runs `work` for 0 to `count` on all cores; the results are in order. Threads take small shares
-/// one after another, so that all of them are busy until the end.
+/// one after another, so that all are busy until the end.
 pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(count / SHARE);
@@ -160,92 +161,95 @@ pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Syn
     shares.into_iter().flat_map(|(_, share)| share).collect()
 }
 
-/// `groups` says which tools are confused with each other anyway; that is told once.
-pub(super) fn look(look: &Look<'_>, searches: &Searches, groups: &[Option<usize>], findings: &mut Vec<Finding>) {
+/// Runs the rules. `groups` are the tools that are confused with each other, which is reported only
+/// once.
+pub(super) fn check(pass: &LintPass<'_>, searches: &Searches, groups: &[Option<usize>], findings: &mut Vec<Finding>) {
     let mut by_lead: BTreeMap<Vec<String>, Vec<(usize, Vec<usize>)>> = BTreeMap::new();
-    for (at, tool) in look.tools.iter().enumerate() {
+    for (at, tool) in pass.tools.iter().enumerate() {
         let words = Words::of(lead(tool.description()));
         if words.is_empty() || is_placeholder(tool.description()) {
             continue;
         }
-        if let Some(ahead) = ahead(look, at, searches.by_description(at), groups) {
+        if let Some(ahead) = tools_ahead(pass, at, searches.by_description(at), groups) {
             by_lead.entry(words).or_default().push((at, ahead));
         }
     }
     for missing in by_lead.into_values() {
         match missing.as_slice() {
-            [_, _, _, ..] => findings.push(same_beginning(look, &missing)),
+            [_, _, _, ..] => findings.push(shared_start_finding(pass, &missing)),
             few => {
-                let not_found = |at: usize, ahead: &[usize]| not_found(look, at, ahead, searches.by_description(at));
+                let not_found = |at: usize, ahead: &[usize]| not_found(pass, at, ahead, searches.by_description(at));
                 findings.extend(few.iter().map(|(at, ahead)| not_found(*at, ahead)));
             }
         }
     }
-    findings.extend(crowded_names(look, searches));
+    findings.extend(check_crowded_names(pass, searches));
 }
 
-/// The tools before `at` in its hits, if it is not among the first ones. Those that are
-/// confused with it do not stand in its way.
-fn ahead(look: &Look<'_>, at: usize, hits: &Hits, groups: &[Option<usize>]) -> Option<Vec<usize>> {
-    let limit = look.thresholds.hits;
+/// Returns the tools that rank before `at`, if it is not among the first hits. Tools that are
+/// confused with it do not count.
+fn tools_ahead(pass: &LintPass<'_>, at: usize, hits: &Hits, groups: &[Option<usize>]) -> Option<Vec<usize>> {
+    let limit = pass.thresholds.hits;
     let is_known = |other: usize| groups[at].is_some() && groups[at] == groups[other];
     let own = hits.score(at);
     let is_ahead = |other: usize, score: f64| other != at && own.is_none_or(|own| score > own) && !is_known(other);
     let ahead: Vec<usize> =
         hits.list.iter().filter(|(other, score)| is_ahead(*other, *score)).map(|(other, _)| *other).collect();
-    // Those that are confused with it may have filled the list.
-    let is_there = own.is_some() || is_full(look, hits);
+    // Tools that are confused with it may have filled the list.
+    let is_there = own.is_some() || is_full(pass, hits);
     (!is_there || ahead.len() >= limit).then_some(ahead)
 }
 
-/// Whether there may be more hits.
-fn is_full(look: &Look<'_>, hits: &Hits) -> bool {
-    hits.list.len() >= look.thresholds.hits.saturating_add(FURTHER)
+/// Returns whether there may be more hits.
+fn is_full(pass: &LintPass<'_>, hits: &Hits) -> bool {
+    hits.list.len() >= pass.thresholds.hits.saturating_add(FURTHER)
 }
 
-fn not_found(look: &Look<'_>, at: usize, ahead: &[usize], hits: &Hits) -> Finding {
+fn not_found(pass: &LintPass<'_>, at: usize, ahead: &[usize], hits: &Hits) -> Finding {
     let place = match hits.place(at) {
         Some(place) => format!("finds it at rank {place}"),
-        None if is_full(look, hits) => format!("does not find it among the first {}", hits.list.len()),
+        None if is_full(pass, hits) => format!("does not find it among the first {}", hits.list.len()),
         None => "does not find it".to_owned(),
     };
-    let first = listed(ahead.iter().take(SHOWN).map(|other| look.tools[*other].id()));
+    let first = list_names(ahead.iter().take(SHOWN).map(|other| pass.tools[*other].id()));
     let behind = if ahead.is_empty() { String::new() } else { format!(", behind {first}") };
     let message = format!("a search for the beginning of its description {place}{behind}");
-    // What is said of those far ahead would leave no word to propose.
+    // Comparing with all tools far ahead would leave no word to suggest.
     let nearest = &ahead[..ahead.len().min(SHOWN)];
-    let telling = look.corpus.telling(look.tools[at], nearest, &look.words, WORDS);
-    let suggestion = match (telling.is_empty(), ahead.is_empty()) {
-        (false, false) => format!("begin the description with what distinguishes this tool: {}", quoted(&telling)),
+    let distinguishing_words = pass.corpus.distinguishing_words(pass.tools[at], nearest, &pass.words, WORDS);
+    let suggestion = match (distinguishing_words.is_empty(), ahead.is_empty()) {
+        (false, false) => {
+            format!("begin the description with what distinguishes this tool: {}", quoted(&distinguishing_words))
+        }
         (true, false) => {
             "all of its words also occur in the others: say what it does that the others do not".to_owned()
         }
         _ => "begin the description with words for what it does and what it acts on".to_owned(),
     };
-    look.finding(Rule::NotFoundByDescription, at, message, suggestion)
+    pass.finding(Rule::NotFoundByDescription, at, message, suggestion)
 }
 
-/// One finding for many tools that begin with the same sentence.
-fn same_beginning(look: &Look<'_>, missing: &[(usize, Vec<usize>)]) -> Finding {
+/// Creates one finding for many tools that begin with the same sentence.
+fn shared_start_finding(pass: &LintPass<'_>, missing: &[(usize, Vec<usize>)]) -> Finding {
     let members: Vec<usize> = missing.iter().map(|(at, _)| *at).collect();
-    let start = excerpt(lead(look.tools[members[0]].description()), 80);
+    let start = excerpt(lead(pass.tools[members[0]].description()), 80);
     let message = format!(
         "{} tools are not found by their descriptions, because all begin with “{start}”: {}",
         members.len(),
-        listed(members.iter().map(|at| look.tools[*at].id()))
+        list_names(members.iter().map(|at| pass.tools[*at].id()))
     );
     let suggestion = "begin each with what it does; move what applies to all of them into the server's instructions";
-    look.group(Rule::NotFoundByDescription, &members, message, suggestion.to_owned())
+    pass.group(Rule::NotFoundByDescription, &members, message, suggestion.to_owned())
 }
 
-/// Names that so many tools have that a search for them cannot show all.
-fn crowded_names(look: &Look<'_>, searches: &Searches) -> Vec<Finding> {
-    let limit = look.thresholds.hits;
+/// Finds names that so many tools have that a search cannot show all of them.
+fn check_crowded_names(pass: &LintPass<'_>, searches: &Searches) -> Vec<Finding> {
+    let limit = pass.thresholds.hits;
     let mut crowds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (at, tool) in look.tools.iter().enumerate() {
+    for (at, tool) in pass.tools.iter().enumerate() {
         let hits = searches.by_name(at);
         let own = hits.score(at);
-        // Of equals any may be the last.
+        // Any of equal hits may be the last.
         let before =
             hits.list.iter().filter(|(other, score)| *other != at && own.is_none_or(|own| *score >= own)).count();
         if before >= limit || (own.is_none() && !name_query(tool.name()).is_empty()) {
@@ -253,7 +257,7 @@ fn crowded_names(look: &Look<'_>, searches: &Searches) -> Vec<Finding> {
         }
     }
     let finding = |members: Vec<usize>| {
-        let name = look.tools[members[0]].name();
+        let name = pass.tools[members[0]].name();
         let (message, suggestion) = match members.len() {
             1 => (
                 format!("a search for the words of its name finds {limit} other tools before it"),
@@ -262,17 +266,17 @@ fn crowded_names(look: &Look<'_>, searches: &Searches) -> Vec<Finding> {
             count => (
                 format!(
                     "{count} tools are called `{name}`, but a search shows only {limit}: {}",
-                    listed(members.iter().map(|at| look.tools[*at].id()))
+                    list_names(members.iter().map(|at| pass.tools[*at].id()))
                 ),
                 "include in each name what the tool acts on, such as the service or the kind of object",
             ),
         };
-        look.group(Rule::NotFoundByNameWords, &members, message, suggestion.to_owned())
+        pass.group(Rule::NotFoundByNameWords, &members, message, suggestion.to_owned())
     };
     crowds.into_values().map(finding).collect()
 }
 
-/// `“a”, “b”`.
+/// Formats words as `“a”, “b”`.
 pub(super) fn quoted(words: &[String]) -> String {
     words.iter().map(|word| format!("“{word}”")).collect::<Vec<_>>().join(", ")
 }

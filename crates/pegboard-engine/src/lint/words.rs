@@ -1,15 +1,13 @@
-//! What words of a description tell, as far as a few lists can know.
+//! Classifies words of descriptions by short lists.
 //!
-//! The lists are English. A text of another language is not judged by them: see
-//! [`Words::is_english`].
+//! The lists are English. Texts in other languages are not judged: see [`Words::is_english`].
 
 use rustc_hash::FxHashSet;
 
 use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
 
-/// Verbs that tools are described with, by their stems also in their other forms. Words that
-/// are both verbs and things (`list`, `order`) are among them: it is their absence that is
-/// held against a tool.
+/// Verbs in descriptions of tools, with their other forms by stem. Words that are both verbs and
+/// nouns (`list`, `order`) are included: only the absence of verbs is reported.
 const ACTIONS: &str = "abort accept acknowledge activate add adjust aggregate allow analyze annotate answer append apply approve \
     archive ask assess assign associate attach audit authenticate authorize autofill begin bid bind block book \
     borrow bridge browse build bulk buy calculate call cancel capture change charge check choose claim classify \
@@ -35,7 +33,7 @@ const ACTIONS: &str = "abort accept acknowledge activate add adjust aggregate al
     uninstall unlink unlock unsubscribe update upgrade upload upsert use validate verify view visualize vote wait \
     walk watch withdraw wrap write zip zoom";
 
-/// Words that fit every tool, and so tell nothing of one.
+/// Words that fit every tool and do not distinguish any.
 const GENERIC: &str = "action add all allow api argument available basic check common create current custom data default delete detail \
     do element endpoint entry every execute existing fetch field find general get give given handle help helper id \
     identifier info information input invoke item kind let list load main make manage method multiple name new \
@@ -47,16 +45,16 @@ const GENERIC: &str = "action add all allow api argument available basic check c
 /// Words of descriptions that refer to a thing without naming it.
 const VAGUE: &str = "aspect condition matter stuff thing whatever";
 
-/// Words by which a description says what comes back.
+/// Words with which a description mentions its output.
 const OUTPUTS: &str = "answer confirmation contain emit give include json array object output outcome produce reply report respond response \
      result return status url yield";
 
-/// Verbs that make something which a model will want to refer to: an id, a link, a state.
+/// Verbs that create something which a model will refer to: an id, a link, a state.
 const MAKING: &str = "add book build clone copy create deploy duplicate execute export fork generate import insert install \
     invite launch make order place post provision publish register render request reserve run schedule send share spawn \
     start submit trigger upload upsert";
 
-/// Descriptions that only hold the place of one, folded.
+/// Placeholder descriptions, folded.
 const PLACEHOLDERS: [&str; 12] = [
     "descriptionnotavailable",
     "description",
@@ -72,11 +70,11 @@ const PLACEHOLDERS: [&str; 12] = [
     "undefined",
 ];
 
-/// Words that English texts are full of, and those of its neighbours are not. Sorted.
+/// Frequent words of English that are rare in related languages. Sorted.
 const ENGLISH: [&str; 15] =
     ["and", "are", "by", "for", "from", "if", "is", "of", "that", "the", "this", "to", "when", "with", "your"];
 
-/// Lists of stems, and a place to cut texts in.
+/// The lists by stem, and a tokenizer.
 #[derive(Debug)]
 pub(super) struct Words {
     actions: FxHashSet<String>,
@@ -104,7 +102,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// The folded words of `text`, in their order; those with inner boundaries by their parts.
+    /// Returns the folded words of `text`, in order; compound words by their parts.
     pub(super) fn of(text: &str) -> Vec<String> {
         let mut words = Vec::new();
         Tokenizer::default().tokenize(text, &mut |token| {
@@ -119,15 +117,15 @@ impl Words {
         self.stemmer.stem(word).into_owned()
     }
 
-    /// Whether the lists have a say in `text`: it is mostly in plain Latin letters, and has a
-    /// word that English is full of, or many that are on a list.
+    /// Returns whether the lists apply to `text`: it is mostly in plain Latin letters, and contains
+    /// a frequent English word, or many that are on a list.
     pub(super) fn is_english(&self, text: &str) -> bool {
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
         let foreign = text.chars().filter(|c| c.is_alphabetic() && !c.is_ascii()).count();
         let words = Self::of(text);
         let known = words.iter().filter(|word| self.is_action(word) || self.is_generic(word)).count();
         let is_usual = |word: &String| ENGLISH.binary_search(&word.as_str()).is_ok();
-        // A name or a quotation may have an accent.
+        // A name or a quotation may contain accents.
         foreign * 20 <= letters && !words.is_empty() && (words.iter().any(is_usual) || known * 3 >= words.len())
     }
 
@@ -145,9 +143,9 @@ impl Words {
         self.outputs.contains(&*self.stemmer.stem(word))
     }
 
-    /// Whether a word would fit any tool.
+    /// Returns whether a word would fit any tool.
     pub(super) fn is_generic(&self, word: &str) -> bool {
-        // `customer` and `tooling` have the stems of `custom` and `tool`, and are things.
+        // `customer` and `tooling` have the stems of `custom` and `tool`, but are nouns.
         let is_other = (word.ends_with("er") || word.ends_with("ing"))
             && !["existing", "helper", "something", "string", "thing"].contains(&word);
         is_stop_word(word)
@@ -155,12 +153,12 @@ impl Words {
             || (!is_other && self.generic.contains(&*self.stemmer.stem(word)))
     }
 
-    /// Whether a word refers to a thing without naming it, such as `stuff`.
+    /// Returns whether a word refers to a thing without naming it, such as `stuff`.
     pub(super) fn is_vague(&self, word: &str) -> bool {
         self.vague.contains(&*self.stemmer.stem(word))
     }
 
-    /// What a word of a name means, where several mean the same.
+    /// Returns the meaning of a word of a name, the same for synonyms.
     pub(super) fn meaning(&self, word: &str) -> String {
         let stem = self.stem(word);
         let same = |list: &[&str]| list.contains(&stem.as_str());
@@ -175,21 +173,21 @@ impl Words {
         }
     }
 
-    /// Whether a word of a name makes no difference beside another name.
+    /// Returns whether a word of a name does not distinguish it from another name.
     pub(super) fn is_filler(&self, word: &str) -> bool {
         let fillers = ["all", "data", "detail", "details", "info", "information", "new", "tool", "v1", "v2", "api"];
         is_stop_word(word) || fillers.contains(&word)
     }
 }
 
-/// Bytes of a description that are asked for.
+/// Maximum number of bytes of a description that are searched for.
 const MAX_LEAD: usize = 300;
 
-/// Words that make a sentence long enough to be asked for alone.
+/// Number of words from which one sentence is enough.
 const LEAD_WORDS: usize = 4;
 
-/// The first sentence of a description, or the first two when it is very short: what
-/// somebody who wants the tool could say.
+/// Returns the first sentence of a description, or the first two if it is very short: a request
+/// that a user could make.
 pub(super) fn lead(description: &str) -> &str {
     let text = without_headings(description);
     let mut end = 0;
@@ -203,19 +201,19 @@ pub(super) fn lead(description: &str) -> &str {
     text[..end.min(bound)].trim()
 }
 
-/// Whether there is a description that says anything.
+/// Returns whether a description is empty or a placeholder.
 pub(super) fn is_placeholder(description: &str) -> bool {
     description.len() < 40 && PLACEHOLDERS.contains(&pegboard_core::naming::fold(description).as_str())
 }
 
-/// Words that a heading has at most.
+/// Maximum number of words of a heading.
 const HEADING_WORDS: usize = 3;
 
-/// Headings that are passed over in front of the first sentence.
+/// Maximum number of headings that are skipped before the first sentence.
 const MAX_HEADINGS: usize = 4;
 
-/// `text` from its first line on that is more than `Purpose:` or `## Usage`, without what
-/// makes it an entry of a list.
+/// Returns `text` from its first line that is not a heading such as `Purpose:` or `## Usage`,
+/// without list markers.
 fn without_headings(text: &str) -> &str {
     let mut rest = text.trim_start_matches(is_ornament);
     for _ in 0..MAX_HEADINGS {
@@ -230,17 +228,18 @@ fn without_headings(text: &str) -> &str {
     rest
 }
 
-/// Whether a character in front of a sentence is none of it: signs, and the numbers of lists.
+/// Returns whether a character before a sentence is not a part of it: symbols, and the numbers of
+/// lists.
 fn is_ornament(c: char) -> bool {
     !c.is_alphabetic()
 }
 
-/// Whether a line goes on with the sentence of the line before.
+/// Returns whether a line continues the sentence of the line before.
 fn continues(line: &str) -> bool {
     line.chars().next().is_some_and(char::is_lowercase)
 }
 
-/// The first sentence, with what ends it and the white space before it.
+/// Returns the first sentence, with its final punctuation and the white space before it.
 fn sentence(text: &str) -> &str {
     let start = text.len() - text.trim_start().len();
     let mut chars = text.char_indices().skip_while(|(at, _)| *at < start).peekable();
@@ -250,7 +249,7 @@ fn sentence(text: &str) -> &str {
         let ends = match c {
             '。' | '！' | '？' => true,
             '\n' => !continues(text[end..].trim_start_matches([' ', '\t'])),
-            // `e.g.` and `1.5` end nothing.
+            // `e.g.` and `1.5` do not end a sentence.
             '.' | '!' | '?' => next.is_none_or(char::is_whitespace) && !is_abbreviation(&text[..at]),
             _ => false,
         };
@@ -261,7 +260,8 @@ fn sentence(text: &str) -> &str {
     text
 }
 
-/// Whether the full stop behind `text` belongs to a word such as `e.g.`, or to a number.
+/// Returns whether the full stop after `text` belongs to an abbreviation such as `e.g.`, or to a
+/// number.
 fn is_abbreviation(text: &str) -> bool {
     let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
     let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,19 +1,19 @@
 //! The similarity of two texts as Python's `difflib.SequenceMatcher` computes it.
 //!
-//! Written here because the crates that offer it differ from Python beyond 200
-//! characters, where Python starts to ignore frequent ones, and the `sequence` ranker
-//! promises Python's figures to the last bit.
+//! Implemented here because the crates that offer it differ from Python beyond 200 characters,
+//! where Python starts to ignore frequent ones, and the `sequence` ranker guarantees Python's
+//! results to the last bit.
 
-/// From this length on, characters that are too frequent no longer start a match.
+/// Length from which frequent characters no longer start a match.
 const AUTOJUNK_LENGTH: usize = 200;
 
-/// One text to compare many others with, as the second sequence of a matcher.
+/// A text to compare many others with, as the second sequence of a matcher.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     text: Vec<char>,
-    /// The characters that may start a match, sorted, and where their places begin.
+    /// The characters that may start a match, sorted, with the start of their positions.
     letters: Vec<(char, u32)>,
-    /// Where each of them stands, in order, one after another.
+    /// The positions of each character, in order.
     places: Vec<u32>,
 }
 
@@ -48,7 +48,8 @@ impl Matcher {
         Self { text, letters, places }
     }
 
-    /// Twice the matched characters by the length of both texts; 1 for two empty ones.
+    /// Returns twice the number of matched characters divided by the length of both texts; 1 for
+    /// two empty texts.
     pub(crate) fn ratio(&self, other: &[char], scratch: &mut Scratch) -> f64 {
         let length = other.len() + self.text.len();
         if length == 0 {
@@ -57,7 +58,7 @@ impl Matcher {
         2.0 * self.matched(other, scratch) as f64 / length as f64
     }
 
-    /// The length of all matching blocks: the longest one, then those on either side.
+    /// Returns the length of all matching blocks: the longest one, then those on either side.
     fn matched(&self, other: &[char], scratch: &mut Scratch) -> usize {
         let Scratch { runs, open, lengths } = scratch;
         runs.clear();
@@ -87,8 +88,8 @@ impl Matcher {
         (self.letters[at].1, end)
     }
 
-    /// The longest block within the bounds, the first in `other` and then in the text
-    /// where several are as long.
+    /// Returns the longest block within the bounds; of equally long ones the first in `other` and
+    /// then in the text.
     fn longest(
         &self,
         other: &[char],
@@ -110,7 +111,7 @@ impl Matcher {
                 }
             }
         }
-        // Frequent characters do not start a match, but they may lengthen one.
+        // Frequent characters do not start a match, but they may extend one.
         while best_a > a_low && best_b > b_low && other[best_a - 1] == self.text[best_b - 1] {
             (best_a, best_b, best) = (best_a - 1, best_b - 1, best + 1);
         }
@@ -121,10 +122,10 @@ impl Matcher {
     }
 }
 
-/// For the row at hand and the one before it, how long a match ends at each place.
+/// The lengths of matches that end at each position, for the current row and the previous one.
 ///
-/// Every cell carries the number of the row that wrote it, so that a new row, block or
-/// text costs nothing to begin.
+/// Every cell has the number of the row that wrote it, so that a new row, block or text needs no
+/// clearing.
 #[derive(Debug, Default)]
 struct Lengths {
     cells: [Vec<(u64, u32)>; 2],
@@ -132,7 +133,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    /// Makes room for a text of `length` characters.
+    /// Allocates cells for a text of `length` characters.
     fn fit(&mut self, length: usize) {
         for cells in &mut self.cells {
             if cells.len() <= length {
@@ -141,7 +142,7 @@ impl Lengths {
         }
     }
 
-    /// Makes the row before look empty.
+    /// Clears the previous row.
     fn forget(&mut self) {
         self.row += 2;
     }
@@ -150,7 +151,7 @@ impl Lengths {
         self.row += 1;
     }
 
-    /// The length of the match that ends at `place` in this row.
+    /// Returns the length of the match that ends at `place` in this row.
     fn extend(&mut self, place: usize) -> usize {
         let (this, before) = ((self.row % 2) as usize, ((self.row + 1) % 2) as usize);
         let (row, length) = self.cells[before][place];

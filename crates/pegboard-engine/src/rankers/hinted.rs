@@ -16,7 +16,7 @@ pub struct Hinted {
     texts: SnapshotCache<Vec<Texts>>,
 }
 
-/// What the rules look at, in lower case.
+/// The texts of a tool that the rules match, in lower case.
 #[derive(Debug)]
 struct Texts {
     parts: Vec<String>,
@@ -39,7 +39,7 @@ impl Texts {
         }
     }
 
-    /// The points of `term` in each place that has it.
+    /// Returns the points of `term` in each field that contains it.
     fn points(&self, term: &str) -> impl Iterator<Item = (Field, u32)> {
         let name = if self.parts.iter().any(|part| part == term) {
             Some((Field::Name, self.part_equals))
@@ -56,8 +56,8 @@ impl Texts {
 
 const MCP_PREFIX: &str = "mcp__";
 
-/// The parts of a name in lower case (ASCII only, like the reference): `mcp__` names are
-/// cut at `_` alone, others at `_`, `.` and in front of a capital that follows none.
+/// Splits a name into lower-case parts (ASCII only, like the reference): `mcp__` names at `_` only,
+/// others at `_`, `.` and before a capital that does not follow a capital.
 ///
 /// ```
 /// # use pegboard_engine::hinted::split_name;

@@ -17,7 +17,7 @@ pub struct Keyword {
     texts: SnapshotCache<Vec<Texts>>,
 }
 
-/// What the rules look at, in lower case.
+/// The texts of a tool that the rules match, in lower case.
 #[derive(Debug)]
 struct Texts {
     parts: Vec<String>,
@@ -34,7 +34,7 @@ impl Texts {
         }
     }
 
-    /// The best rule for `keyword` and the field it looks at.
+    /// Returns the best rule for `keyword` and its field.
     fn score(&self, keyword: &str) -> Option<(Field, u32)> {
         if self.parts.iter().any(|part| part == keyword) {
             Some((Field::Name, PART_EQUALS))
@@ -50,12 +50,12 @@ impl Texts {
     }
 }
 
-/// One character to one character, as the reference does it.
+/// Lower-cases character by character, like the reference.
 fn lower_case(text: &str) -> String {
     text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
 }
 
-/// The parts of a name: cut at `_` and at humps; `-` and `.` are letters here.
+/// Splits a name into parts: at `_` and at inner capitals; `-` and `.` are letters here.
 ///
 /// ```
 /// # use pegboard_engine::keyword::split_name;

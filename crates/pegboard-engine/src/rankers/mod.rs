@@ -1,4 +1,4 @@
-//! Four published rankings, reproduced to the letter.
+//! Four published rankings, reproduced exactly.
 
 pub(crate) mod difflib;
 pub mod hinted;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 use pegboard_core::{Catalog, Field, Hit, Query, QueryError, Ranking, Reason, Selection, Tool, ranking::cut};
 use rustc_hash::FxHashMap;
 
-/// The visible tools in catalog order.
+/// Returns the visible tools in catalog order.
 fn visible<'a>(catalog: &'a Catalog, selection: &'a Selection) -> impl Iterator<Item = &'a Arc<Tool>> {
     catalog.iter().filter(|tool| selection.allows(tool))
 }
 
-/// Different words of one query; each is compared with every tool.
+/// Maximum number of different words of one query; each is compared with every tool.
 const MAX_KEYWORDS: usize = 512;
 
 /// Ranks by the summed points of the words of `text`, ties by name in byte order.
 ///
-/// `texts` holds what the rules look at for each tool of `catalog`; `points` emits the
-/// points of one word in one tool, field by field. A required word must have some.
+/// `texts` are the texts of each tool of `catalog` that the rules match; `points` emits the points
+/// of one word in one tool, field by field. A required word must have some.
 fn rank_by_points<T>(
     text: &str,
     query: &Query<'_>,
@@ -73,15 +73,15 @@ fn rank_by_points<T>(
 #[derive(Debug)]
 struct Keyword<'a> {
     text: &'a str,
-    /// Whether a `+` stood in front of it, at least once.
+    /// Whether it was given with a `+` in front, at least once.
     is_required: bool,
-    /// How often it was given; it scores each time.
+    /// How often it was given; each occurrence scores.
     count: u32,
     is_matched: bool,
 }
 
-/// The different words of a query, split at white space. A lone `+` is nothing; a second
-/// `+` belongs to the word.
+/// Splits a query at white space into its different words. A single `+` is ignored; a second `+`
+/// belongs to the word.
 fn keywords(query: &str) -> Vec<Keyword<'_>> {
     let mut keywords: Vec<Keyword<'_>> = Vec::new();
     let mut places: FxHashMap<&str, usize> = FxHashMap::default();

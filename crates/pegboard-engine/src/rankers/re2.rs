@@ -1,18 +1,18 @@
-//! Patterns as RE2 reads them, for a parser that reads some of them differently.
+//! Translates patterns from the syntax of RE2 to that of the `regex` crate.
 //!
-//! The reference matches with RE2. There `\w`, `\d`, `\s` and `\b` are ASCII (which also
-//! keeps compiled patterns small), a brace that is no repetition is a brace, a bracket
-//! inside a class is a bracket, and a repetition of a repetition is a mistake.
+//! The reference matches with RE2. In RE2 `\w`, `\d`, `\s` and `\b` are ASCII (which also keeps
+//! compiled patterns small), a brace that is not a repetition is literal, a bracket inside a class
+//! is literal, and a repetition of a repetition is an error.
 
 use std::{iter::Peekable, str::Chars};
 
-/// RE2 refuses to repeat more often.
+/// Maximum repetition count of RE2.
 const MAX_REPEAT: u32 = 1000;
 
-/// Classes by Unicode property compile to large tables; nobody needs many of them.
+/// Maximum number of Unicode property classes, which compile to large tables.
 const MAX_PROPERTIES: usize = 32;
 
-/// `pattern` in the syntax of the `regex` crate, or what is wrong with it.
+/// Translates `pattern`; on failure returns the message.
 pub(super) fn translate(pattern: &str) -> Result<String, String> {
     let out = String::with_capacity(pattern.len() + 16);
     let mut translator = Translator { rest: pattern.chars().peekable(), out, properties: 0 };
@@ -28,7 +28,7 @@ struct Translator<'a> {
 
 impl Translator<'_> {
     fn run(&mut self) -> Result<(), String> {
-        // The repetition right before the character at hand, if that is one.
+        // The repetition directly before the current character, if there is one.
         let mut repetition = String::new();
         while let Some(c) = self.rest.next() {
             let operator = match c {
@@ -54,7 +54,7 @@ impl Translator<'_> {
                 '[' => self.class()?,
                 '(' => {
                     self.out.push('(');
-                    // The question mark of a flag or a name is no repetition.
+                    // The question mark of a flag or a name is not a repetition.
                     self.out.extend(self.rest.next_if_eq(&'?'));
                 }
                 c => self.out.push(c),
@@ -63,7 +63,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// The repetition that begins with the brace just read, or nothing, with nothing read.
+    /// Parses the repetition that begins with the brace just read; consumes nothing if there is
+    /// none.
     fn braces(&mut self) -> Result<Option<String>, String> {
         let mut ahead = self.rest.clone();
         let mut text = String::from("{");
@@ -84,7 +85,7 @@ impl Translator<'_> {
         Ok(Some(text))
     }
 
-    /// What follows a backslash.
+    /// Translates what follows a backslash.
     fn escape(&mut self, in_class: bool) -> Result<(), String> {
         let Some(c) = self.rest.next() else { return Err("trailing backslash at end of expression".to_owned()) };
         match c {
@@ -108,7 +109,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// An escape as it is, with the name or number in braces that may belong to it.
+    /// Copies an escape verbatim, with the name or number in braces that may belong to it.
     fn copy_escape(&mut self, c: char) {
         self.out.push('\\');
         self.out.push(c);
@@ -120,7 +121,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Everything up to `\E`, or to the end, as it stands.
+    /// Copies everything up to `\E`, or to the end, as a literal.
     fn literal(&mut self) {
         let mut text = String::new();
         while let Some(c) = self.rest.next() {
@@ -132,11 +133,11 @@ impl Translator<'_> {
         self.out.push_str(&regex::escape(&text));
     }
 
-    /// A class, whose opening bracket has just been read.
+    /// Translates a class, whose opening bracket has just been read.
     fn class(&mut self) -> Result<(), String> {
         self.out.push('[');
         self.out.extend(self.rest.next_if_eq(&'^'));
-        // Right behind the opening, a closing bracket is a member.
+        // Directly after the opening, a closing bracket is a member.
         if self.rest.next_if_eq(&']').is_some() {
             self.out.push_str("\\]");
         }
@@ -154,7 +155,7 @@ impl Translator<'_> {
                     }
                     self.out.extend(self.rest.next());
                 }
-                // Operators on classes are unknown to RE2.
+                // RE2 has no operators on classes.
                 '[' | '&' | '~' => {
                     self.out.push('\\');
                     self.out.push(c);
@@ -167,7 +168,7 @@ impl Translator<'_> {
     }
 }
 
-/// The number at hand, which is also copied to `text`.
+/// Parses a number, which is also copied to `text`.
 fn number(ahead: &mut Peekable<Chars<'_>>, text: &mut String) -> Option<u32> {
     let start = text.len();
     while let Some(digit) = ahead.next_if(char::is_ascii_digit) {

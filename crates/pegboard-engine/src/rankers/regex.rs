@@ -15,33 +15,33 @@ use crate::{
     lexical::letter_bits,
 };
 
-/// Bounds on the compiled pattern and on the cache that matching it may use. Large
-/// enough for any pattern that a model writes, small enough to compile in milliseconds.
+/// Limits on the compiled pattern and on the cache for matching it. Large enough for any pattern
+/// that a model writes, small enough to compile in milliseconds.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 const MAX_NESTING: u32 = 100;
 
-/// At most this many tools answer a pattern that matches none.
+/// Maximum number of fuzzy hits for a pattern without a match.
 const MAX_FUZZY_HITS: usize = 5;
 
-/// Words of a query that the fallback looks at.
+/// Maximum number of query words in the fallback.
 const MAX_FUZZY_WORDS: usize = 32;
 
-/// What a tool must reach by similar spelling alone.
+/// Minimum score by similar spelling alone.
 const MIN_SIMILARITY: f64 = 0.6;
 
-/// What a word of the query counts that a tool only has in another spelling.
+/// The weight of a query word that a tool only contains in another spelling.
 const SIMILAR_WORD: f64 = 0.5;
 
-/// How alike an abbreviation and its word are: not enough by themselves.
+/// The similarity of an abbreviation and its word: not sufficient by itself.
 const ABBREVIATION: f32 = 0.5;
 
-/// What a tool can reach that does not contain the query as it stands.
+/// Maximum score of a tool that does not contain the query literally.
 const BELOW_SUBSTRING: f64 = 0.9;
 
-/// Matches a regular expression, always without regard to case, in catalog order.
+/// Matches a regular expression, always case-insensitively, in catalog order.
 ///
-/// When no tool matches, the query is taken as words: tools that contain it, tools that
-/// share words with it, and tools with words spelled like it, the best five.
+/// If no tool matches, the query is used as words: the best five tools that contain it, share words
+/// with it, or contain words with a similar spelling.
 #[derive(Debug, Default)]
 pub struct RegexRanker {
     words: SnapshotCache<Words>,
@@ -107,7 +107,7 @@ fn compile(pattern: &str) -> Result<Regex, QueryError> {
     built.map_err(|error| QueryError::InvalidRegex { reason: reason(&error) })
 }
 
-/// The last line of the parser's message, without its drawing of the pattern.
+/// Returns the last line of the parser's message, without its drawing of the pattern.
 fn reason(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(limit) => format!("larger than {limit} bytes when compiled"),
@@ -122,7 +122,7 @@ fn reason(error: &regex::Error) -> String {
 /// The words of a catalog, for the fallback.
 #[derive(Debug, Default)]
 struct Words {
-    /// All different words, in lower case.
+    /// All distinct words, in lower case.
     known: Vec<String>,
     /// The words of each tool, name first, by number.
     by_tool: Vec<Vec<(Field, u32)>>,
@@ -155,8 +155,7 @@ impl Words {
     }
 }
 
-/// The query of the fallback: a literal text, and its words with what each known word is
-/// worth to them.
+/// The query of the fallback: a literal text, and its words with the similarity of each known word.
 struct FuzzyQuery<'a> {
     text: String,
     words: Vec<(String, Vec<f32>)>,
@@ -167,7 +166,7 @@ impl<'a> FuzzyQuery<'a> {
     fn new(query: &str, known: &'a Words) -> Self {
         let mut words: Vec<String> = Vec::new();
         Tokenizer::default().tokenize(query, &mut |token| {
-            // Single letters come from the syntax of a pattern more often than from a word.
+            // Single letters are more often pattern syntax than words.
             let is_word = token.kind != TokenKind::Whole && token.text.len() > 1;
             if is_word && words.len() < MAX_FUZZY_WORDS && !words.iter().any(|word| word == token.text) {
                 words.push(token.text.to_owned());
@@ -181,8 +180,8 @@ impl<'a> FuzzyQuery<'a> {
         Self { text: query.trim().to_lowercase(), words: words.into_iter().map(compared).collect(), known }
     }
 
-    /// Substring, then words, then spelling: the first that applies, each below the one
-    /// before it.
+    /// Scores by substring, then by words, then by spelling: the first that applies, each below the
+    /// previous one.
     fn score(&self, at: usize, tool: &Tool) -> Option<(f64, Vec<Reason>)> {
         for (field, text) in [(Field::Name, tool.name()), (Field::Description, tool.description())] {
             if !self.text.is_empty() && text.to_lowercase().contains(&self.text) {
@@ -196,14 +195,14 @@ impl<'a> FuzzyQuery<'a> {
         self.score_words(&nearest).or_else(|| self.score_spelling(&nearest))
     }
 
-    /// The word of the tool that is spelled most like a query word, the first of several.
+    /// Returns the word of the tool with the most similar spelling, the first of several.
     fn nearest(&self, at: usize, similar: &[f32]) -> Option<(Field, u32, f32)> {
         let words = self.known.by_tool[at].iter().map(|(field, word)| (*field, *word, similar[*word as usize]));
         words.reduce(|best, word| if word.2 > best.2 { word } else { best })
     }
 
-    /// The share of query words that the tool has. The others count a little as far as they
-    /// are spelled alike, to tell tools apart that share the same words.
+    /// Scores by the share of query words that the tool contains. The others count a little by
+    /// similar spelling, to order tools that share the same words.
     fn score_words(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
         if !nearest.iter().any(|(_, _, similarity)| *similarity == 1.0) {
             return None;
@@ -213,15 +212,15 @@ impl<'a> FuzzyQuery<'a> {
         Some(self.reasons(nearest, |similarity| weight * similar(similarity)))
     }
 
-    /// The mean similarity of each query word to the tool's nearest word, where one of them alone
-    /// is near enough.
+    /// Scores by the mean similarity of each query word to the tool's nearest word, if one of them
+    /// alone is near enough.
     fn score_spelling(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
         let weight = BELOW_SUBSTRING / self.words.len() as f64;
         let is_near = nearest.iter().any(|(_, _, similarity)| f64::from(*similarity) >= MIN_SIMILARITY);
         is_near.then(|| self.reasons(nearest, |similarity| weight * f64::from(similarity)))
     }
 
-    /// A score and its reasons, one for each query word that is worth something.
+    /// Returns a score and its reasons, one for each query word that contributes.
     fn reasons(&self, nearest: &[(Field, u32, f32)], weight: impl Fn(f32) -> f64) -> (f64, Vec<Reason>) {
         let similar = self.words.iter().zip(nearest).filter(|(_, (_, _, similarity))| *similarity > 0.0);
         let reasons: Vec<Reason> = similar
@@ -235,8 +234,8 @@ impl<'a> FuzzyQuery<'a> {
     }
 }
 
-/// One minus the share of letters that have to change, or a little for an abbreviation; 0
-/// below the floor, which a single word cannot reach then either.
+/// Returns one minus the share of edited letters, or a constant for an abbreviation; 0 below the
+/// minimum, which a single word cannot reach then either.
 fn similarity(word: &str, letters: u32, other: &str) -> f32 {
     if word == other {
         return 1.0;
@@ -252,7 +251,7 @@ fn similarity(word: &str, letters: u32, other: &str) -> f32 {
     }
 }
 
-/// Whether the letters of `short` stand in `long` in that order, from the first on.
+/// Returns whether the letters of `short` occur in `long` in that order, beginning with the first.
 fn is_abbreviation(short: &str, long: &str) -> bool {
     let mut letters = long.chars();
     let same_start = short.chars().next() == long.chars().next();

@@ -6,13 +6,13 @@ use pegboard_core::{
 
 use super::difflib::{Matcher, Scratch};
 
-/// The longest query, in bytes: the comparison grows with the product of both lengths.
+/// Maximum length of a query in bytes: the cost of a comparison is the product of both lengths.
 pub const MAX_QUERY_BYTES: usize = 2 * 1024;
 
-/// A tool that scores no more than this is noise.
+/// Maximum score that counts as noise.
 pub const NOISE: f64 = 0.05;
 
-/// What one literal hit of a query word adds, unless set otherwise.
+/// The default bonus of one literal hit of a query word.
 pub const TOKEN_BONUS: f64 = 0.12;
 
 /// Orders by `ratio + bonus × hits`, ties in catalog order.
@@ -29,19 +29,19 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// A ranker in which every literal hit adds `token_bonus`.
+    /// Creates a ranker in which every literal hit adds `token_bonus`.
     pub fn new(token_bonus: f64) -> Self {
         Self { token_bonus, texts: SnapshotCache::default() }
     }
 }
 
-/// The text that a query is compared with.
+/// Returns the text that a query is compared with.
 pub fn haystack(tool: &Tool) -> String {
     let instructions = tool.prompt_instructions().unwrap_or_default();
     format!("{} {} {instructions}", tool.name(), tool.description()).to_lowercase()
 }
 
-/// Four decimals, rounded from the exact value like Python's `round`.
+/// Rounds to four decimals from the exact value, like Python's `round`.
 fn rounded(score: f64) -> f64 {
     format!("{score:.4}").parse().unwrap_or(score)
 }

@@ -1,8 +1,8 @@
-//! The model file: its parts, and everything that must hold for them.
+//! Parses and validates the model file.
 
 use std::borrow::Cow;
 
-use super::{Model, header::Header, pieces::Pieces, table::Vectors, vector::Vector};
+use super::{Model, header::Header, pieces::PieceVocabulary, table::Vectors, vector::Vector};
 
 const MAGIC: &[u8; 8] = b"PEGMODEL";
 const VERSION: u32 = 3;
@@ -12,73 +12,73 @@ const MAX_HEADER: usize = 65_536;
 const PREFIX: usize = 16;
 const CHECKSUM: usize = 8;
 
-/// Why a file is no model.
+/// Why a file is not a valid model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// It begins otherwise.
+    /// The file does not begin with the magic bytes.
     #[error("not a model file: it does not begin with `PEGMODEL`")]
     Magic,
-    /// It was written for another program.
+    /// The version is not supported.
     #[error("the model has format {found}; this version reads format {VERSION}")]
     Version {
         /// The version in the file.
         found: u32,
     },
-    /// Its header is longer than a header can be, or than the file.
+    /// The header is too long, or longer than the file.
     #[error("invalid header length: {bytes} bytes in a file of {file}")]
     HeaderLength {
         /// The length in the file.
         bytes: usize,
-        /// How long the file is.
+        /// The length of the file.
         file: usize,
     },
-    /// Its header is not the JSON that it must be.
+    /// The header is not valid JSON.
     #[error("the header is invalid")]
     Header(#[source] serde_json::Error),
-    /// A setting has a value that it cannot have.
+    /// A setting has an invalid value.
     #[error("`{setting}` in the header is out of range")]
     Setting {
-        /// Its key.
+        /// The key of the setting.
         setting: &'static str,
     },
-    /// It was cut off, or something follows it.
+    /// The file is truncated or too long.
     #[error("the model is {found} bytes, expected {expected} from its header")]
     Length {
-        /// How long it is.
+        /// The actual length.
         found: usize,
-        /// How long it should be.
+        /// The expected length.
         expected: usize,
     },
-    /// A byte of it has changed.
+    /// The checksum does not match.
     #[error("the model is damaged: its checksum is `{found:016x}`, expected `{expected:016x}`")]
     Checksum {
-        /// What its bytes come to.
+        /// The computed checksum.
         found: u64,
-        /// What stands at its end.
+        /// The checksum in the file.
         expected: u64,
     },
-    /// The vocabulary is not in order.
+    /// The vocabulary is not sorted or has an invalid entry.
     #[error("entry {entry} of the vocabulary is not a valid piece of a word, or out of order")]
     Vocabulary {
-        /// Its number, from 0.
+        /// The index of the entry, from 0.
         entry: usize,
     },
-    /// The vocabulary has fewer or more entries than the header says.
+    /// The vocabulary does not have the size in the header.
     #[error("the vocabulary does not have the {expected} entries that the header declares")]
     VocabularySize {
-        /// How many it should have.
+        /// The expected size.
         expected: usize,
     },
-    /// A scale or weight is not a number that can be worked with.
+    /// A scale or weight is not a valid number.
     #[error("{section} has a value that is negative, too large or not a number")]
     Number {
-        /// The section that it is in.
+        /// The section.
         section: &'static str,
     },
 }
 
-/// Where the sections of a model begin.
+/// The offsets of the sections of a model.
 struct Layout {
     header: Header,
     entries: usize,
@@ -88,7 +88,7 @@ struct Layout {
     end: usize,
 }
 
-/// Reads a model and checks every byte of it.
+/// Parses a model and validates every byte.
 pub(super) fn parse(bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
     let layout = Layout::of(&bytes)?;
     let (found, expected) = (checksum(&bytes[..layout.end]), read_u64(&bytes[layout.end..]));
@@ -102,8 +102,7 @@ pub(super) fn parse(bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
     layout.read(bytes)
 }
 
-/// Reads a model of which somebody has checked every byte before. Its rows, which are most of it,
-/// come into memory as they are used.
+/// Parses a model that was validated before. Its rows, which are most of it, are paged in on use.
 pub(super) fn parse_checked(bytes: &'static [u8]) -> Result<Model, ModelError> {
     Layout::of(bytes)?.read(Cow::Borrowed(bytes))
 }
@@ -124,7 +123,7 @@ impl Layout {
 
     fn read(self, bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
         let Self { header, entries, table, numbers, background, end } = self;
-        let pieces = Pieces::parse(&bytes[entries..table], header.vocabulary)?;
+        let pieces = PieceVocabulary::parse(&bytes[entries..table], header.vocabulary)?;
         let section = |at: usize, section| {
             let start = numbers + at * 4 * header.vocabulary;
             read_weights(&bytes[start..start + 4 * header.vocabulary], section)
@@ -138,7 +137,7 @@ impl Layout {
     }
 }
 
-/// Vectors as tools have them: rows of whole numbers, then what a unit of each is worth.
+/// Reads vectors: rows of quantized components, then the scale of each.
 fn read_background(bytes: &[u8], header: &Header) -> Result<Vectors, ModelError> {
     let section = "`background`";
     let (rows, scales) = bytes.split_at(header.background * header.dims);
@@ -174,7 +173,7 @@ fn read_weights(bytes: &[u8], section: &'static str) -> Result<Vec<f32>, ModelEr
     is_right.then_some(numbers).ok_or(ModelError::Number { section })
 }
 
-/// The first four bytes; what is missing counts as zero.
+/// Reads the first four bytes; missing bytes count as zero.
 fn read_u32(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
@@ -183,12 +182,12 @@ fn read_u64(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The checksum at the end of a model.
+/// Returns the checksum at the end of a model.
 pub(super) fn stored_checksum(bytes: &[u8]) -> u64 {
     read_u64(&bytes[bytes.len().saturating_sub(CHECKSUM)..])
 }
 
-/// Guards against damage, not against intent: whoever replaces a model can write this too.
+/// Computes a checksum against damage, not against manipulation.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mix = |number: u64, word: u64| (number ^ word).rotate_left(29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,33 +1,33 @@
-//! The first tokens of tools, word by word rather than in one sum.
+//! The first tokens of tools, stored one by one rather than as one sum.
 
 use super::pool::ToolReader;
 
-/// Fields of which tokens are kept, by their place in the model's list, and how many of each.
+/// The fields whose tokens are stored, by their position in the model's list, and how many of each.
 const KEPT: [(usize, usize); FIELDS] = [(0, 12), (1, 16), (4, 6)];
 
-/// Name, description and server.
+/// The number of these fields: name, description and server.
 const FIELDS: usize = 3;
 
 /// The first tokens of name, description and server of many tools.
 ///
-/// Two bytes each: [`Model`](super::Model)s with a larger vocabulary than that have none.
+/// Tokens take two bytes each: [`Model`](super::Model)s with a larger vocabulary have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FirstTokens {
     tokens: Vec<u16>,
-    /// Where each field of each tool ends.
+    /// The end of each field of each tool.
     ends: Vec<u32>,
 }
 
-/// Those of one tool.
+/// The first tokens of one tool.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FirstOf<'a> {
+pub(crate) struct ToolFirstTokens<'a> {
     tokens: &'a [u16],
-    /// Where name and description end.
+    /// The ends of name and description.
     ends: [usize; 2],
 }
 
-impl<'a> FirstOf<'a> {
-    /// All of them.
+impl<'a> ToolFirstTokens<'a> {
+    /// Returns all tokens.
     pub(crate) fn tokens(self) -> &'a [u16] {
         self.tokens
     }
@@ -46,7 +46,7 @@ impl<'a> FirstOf<'a> {
 }
 
 impl FirstTokens {
-    /// Adds those of the tool that was read last.
+    /// Appends the tokens of the tool that was read last.
     pub(crate) fn push(&mut self, reader: &ToolReader) {
         for (field, most) in KEPT {
             let tokens = reader.field(field).iter().take(most);
@@ -55,15 +55,15 @@ impl FirstTokens {
         }
     }
 
-    /// Those of the tool with this number.
-    pub(crate) fn get(&self, number: u32) -> FirstOf<'_> {
+    /// Returns the tokens of the tool with this number.
+    pub(crate) fn get(&self, number: u32) -> ToolFirstTokens<'_> {
         let first = number as usize * FIELDS;
         let start = first.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         let end = |field: usize| self.ends[first + field] as usize;
-        FirstOf { tokens: &self.tokens[start..end(FIELDS - 1)], ends: [end(0) - start, end(1) - start] }
+        ToolFirstTokens { tokens: &self.tokens[start..end(FIELDS - 1)], ends: [end(0) - start, end(1) - start] }
     }
 
-    /// One table of those of `parts` whose place is not `u32::MAX`, in order.
+    /// Merges those of `parts` whose position is not `u32::MAX`, in order.
     pub(crate) fn merged<'a>(parts: impl Iterator<Item = (&'a Self, &'a [u32])>) -> Self {
         let mut merged = Self::default();
         for (part, places) in parts.filter(|(part, _)| !part.ends.is_empty()) {
@@ -78,12 +78,13 @@ impl FirstTokens {
         merged
     }
 
-    /// Tokens and ends, for an index on disk.
+    /// Returns tokens and ends, for an index on disk.
     pub(crate) fn parts(&self) -> (&[u16], &[u32]) {
         (&self.tokens, &self.ends)
     }
 
-    /// The same back for so many tools, if they fit together and no token is out of the vocabulary.
+    /// Restores the table for so many tools, if it is consistent and no token is outside of the
+    /// vocabulary.
     pub(crate) fn from_parts(tokens: Vec<u16>, ends: Vec<u32>, tools: usize, vocabulary: usize) -> Option<Self> {
         let is_right = tools.checked_mul(FIELDS) == Some(ends.len())
             && ends.is_sorted()

@@ -1,52 +1,52 @@
-//! The figures in front of a model file.
+//! The header of a model file.
 
 use serde::Deserialize;
 
 use super::file::ModelError;
-use crate::hybrid::{confidence::ConfidenceSettings, fusion::FusionSettings, second_look::LookSettings};
+use crate::hybrid::{confidence::ConfidenceSettings, fusion::FusionSettings, second_look::SecondLookSettings};
 
-/// The most components of a vector.
+/// Maximum number of components of a vector.
 const MAX_DIMS: usize = 1024;
 
-/// The most entries of a vocabulary.
+/// Maximum size of a vocabulary.
 const MAX_VOCABULARY: usize = 1_000_000;
 
-/// The most entries of a vocabulary whose tokens are kept with tools, for the second look.
+/// Maximum size of a vocabulary whose tokens are stored with tools, for the second look.
 const MAX_LOOK_VOCABULARY: usize = 1 << 16;
 
-/// The most vectors of a background.
+/// Maximum number of background vectors.
 const MAX_BACKGROUND: usize = 65_536;
 
-/// The most tokens of a field, or of a query, that a model can ask for.
+/// Maximum number of tokens of a field or a query that a model can use.
 const MAX_TOKENS: usize = 65_536;
 
 /// The fields of a tool that have a weight, in the order of the file.
 pub(super) const FIELDS: [&str; 6] = ["name", "description", "parameter", "parameter_text", "server", "context"];
 
-/// What a model says of itself. Keys that are not known are ignored.
+/// The metadata and settings of a model. Unknown keys are ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct Header {
     pub(super) name: String,
     pub(super) dims: usize,
     pub(super) vocabulary: usize,
     pub(super) vocabulary_bytes: usize,
-    /// How many vectors say what tools in general are about.
+    /// Number of background vectors, which represent tools in general.
     #[serde(default)]
     pub(super) background: usize,
     pub(super) fields: Vec<FieldSettings>,
     pub(super) query_limit: usize,
     pub(super) fusion: FusionSettings,
     pub(super) confidence: ConfidenceSettings,
-    pub(super) look: Option<LookSettings>,
+    pub(super) look: Option<SecondLookSettings>,
 }
 
-/// How a field of a tool counts.
+/// The weight of a field of a tool.
 #[derive(Debug, Deserialize)]
 pub(super) struct FieldSettings {
     name: String,
     pub(super) limit: usize,
     pub(super) weight: f32,
-    /// By how much it is damped as it grows longer.
+    /// The exponent that reduces the weight of long fields.
     pub(super) power: f32,
 }
 
@@ -56,7 +56,7 @@ impl Header {
         header.check().map_or(Ok(header), |setting| Err(ModelError::Setting { setting }))
     }
 
-    /// The first setting that no model can have.
+    /// Returns the first invalid setting.
     fn check(&self) -> Option<&'static str> {
         let fields_are_right = self.fields.iter().map(|field| field.name.as_str()).eq(FIELDS)
             && self.fields.iter().all(|field| field.is_right());
@@ -81,7 +81,7 @@ impl FieldSettings {
     }
 }
 
-/// Whether a number can be a weight: not negative, and not so large that sums overflow.
+/// Returns whether a number can be a weight: not negative, and not so large that sums overflow.
 pub(crate) fn is_share(number: f32) -> bool {
     (0.0..=1e6).contains(&number)
 }

@@ -1,16 +1,15 @@
-//! Dot products of whole numbers, many at a time.
+//! Dot products of 8-bit integers with SIMD.
 //!
-//! All kernels give the same numbers to the last bit: products of eight-bit numbers are
-//! added up in 32 bits, where nothing is rounded and nothing overflows. The only module with
-//! `unsafe` code: loads through pointers, and calls of functions that need a processor with
-//! certain instructions.
+//! All kernels return the same results to the last bit: products of 8-bit integers are summed in 32
+//! bits, without rounding or overflow. The only module with `unsafe` code: loads through pointers,
+//! and calls of functions that need certain instructions.
 #![allow(unsafe_code)]
 
 use super::vector::Line;
 
-/// A way to compute on this processor.
+/// An implementation for this processor.
 ///
-/// Only [`best`](Self::best), and `all` for tests, make one, after asking the processor.
+/// Only [`best`](Self::best), and `all` for tests, create one, after querying the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel(Instructions);
 
@@ -24,7 +23,7 @@ enum Instructions {
 }
 
 impl Kernel {
-    /// The fastest that this processor has.
+    /// Returns the fastest kernel of this processor.
     pub(crate) fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -38,7 +37,7 @@ impl Kernel {
         Self(Instructions::Portable)
     }
 
-    /// All that this processor has, to compare them.
+    /// Returns all kernels of this processor, to compare them.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         let mut kernels = vec![Self(Instructions::Portable)];
@@ -50,8 +49,8 @@ impl Kernel {
         kernels
     }
 
-    /// The products of `query` with the beginnings of rows that are `stride` lines long, one
-    /// for each place in `out`. No component is -128.
+    /// Computes the products of `query` with the first components of rows that are `stride` lines
+    /// long, one for each position in `out`. No component is -128.
     pub(crate) fn dots(self, query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
         match self.0 {
             Instructions::Portable => portable(query, rows, stride, out),
@@ -77,14 +76,14 @@ fn has_vnni() -> bool {
         && is_x86_feature_detected!("avx512vnni")
 }
 
-/// Plain enough for the compiler to use what every processor of a kind has (NEON on ARM).
+/// Simple enough for the compiler to vectorize with the baseline instructions (NEON on ARM).
 fn portable(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
     for (row, out) in rows.chunks(stride).zip(out) {
         *out = query.iter().zip(row).map(|(a, b)| dot(a, b)).sum();
     }
 }
 
-/// The product of two lines.
+/// Returns the dot product of two lines.
 pub(crate) fn dot(a: &Line, b: &Line) -> i32 {
     a.0.iter().zip(&b.0).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
 }
@@ -100,8 +99,8 @@ mod x86 {
 
     use super::{super::vector::LINE, Line};
 
-    /// Unsigned times signed bytes, four products to a sum. Rows are made unsigned by adding
-    /// 128 to each component, which adds 128 times the sum of the query to each product.
+    /// Multiplies unsigned by signed bytes, four products to a sum. Rows are made unsigned by
+    /// adding 128 to each component, which adds 128 times the sum of the query to each product.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(crate) fn avx512_vnni(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
         let sum: i32 = query.iter().flat_map(|line| line.0).map(i32::from).sum();
@@ -141,8 +140,8 @@ mod x86 {
         }
     }
 
-    /// Unsigned times signed bytes: the query's absolute values, and its signs given to the
-    /// row. Two products fit into 16 bits, because no component is beyond ±127.
+    /// Multiplies unsigned by signed bytes: the query's absolute values, with its signs applied to
+    /// the row. Two products fit into 16 bits, because no component is beyond ±127.
     #[target_feature(enable = "avx2")]
     pub(crate) fn avx2(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
         let ones = _mm256_set1_epi16(1);

@@ -1,9 +1,9 @@
-//! What texts mean: vectors of queries and tools, from a table of word pieces.
+//! Semantic vectors of queries and tools, from a table of word pieces.
 //!
-//! A [`Model`] is one file (`train/FORMAT.md` describes it, and all that is computed here;
-//! `train/reference.py` is the same in Python). It turns a text into tokens by looking its
-//! words up, adds up the vectors of the tokens, and keeps the sum in whole numbers of eight
-//! bits. Nothing is learned or fetched at run time.
+//! A [`Model`] is one file; `train/FORMAT.md` describes it and all computations here, and
+//! `train/reference.py` implements them in Python. It converts a text to tokens by lookup, adds up
+//! the vectors of the tokens, and quantizes the sum to 8 bits. Nothing is learned or fetched at run
+//! time.
 //!
 //! ```
 //! use pegboard_core::{Catalog, RawTool};
@@ -43,102 +43,103 @@ use pegboard_core::Tool;
 
 pub use self::{
     file::ModelError,
-    pool::{Reading, ToolReader},
+    pool::{QueryReading, ToolReader},
     vector::Vector,
 };
 pub(crate) use self::{
-    first_tokens::{FirstOf, FirstTokens},
+    first_tokens::{FirstTokens, ToolFirstTokens},
     header::is_share,
     requests::{request_at, request_starts, requests_of},
     table::{BLOCK, Similarity, Vectors},
 };
 use self::{
     header::Header,
-    pieces::Pieces,
+    pieces::PieceVocabulary,
     vector::{LINE, Line},
 };
 use crate::hybrid::{
     confidence::{self, ConfidenceSettings, Nearest},
     fusion::FusionSettings,
-    second_look::{self, LookSettings},
+    second_look::{self, SecondLookSettings},
 };
 
-/// The vectors and weights of word pieces, and the figures that go with them.
+/// An embedding model: the vectors and weights of word pieces, and its coefficients.
 #[derive(Debug)]
 pub struct Model {
     header: Header,
     bytes: Cow<'static, [u8]>,
-    /// Where the rows of whole numbers begin in `bytes`.
+    /// The offset of the quantized rows in `bytes`.
     table: usize,
-    pieces: Pieces,
-    /// What one unit of a row is worth.
+    pieces: PieceVocabulary,
+    /// The scale of each row.
     scales: Vec<f32>,
     pub(crate) query_weights: Vec<f32>,
     tool_weights: Vec<f32>,
-    /// What one unit of the front of a row is worth when that has length one.
+    /// The scale of the first components of a row, normalized to length one.
     pub(crate) front_units: Vec<f32>,
-    /// What tools in general are about.
+    /// The background vectors, which represent tools in general.
     background: Vectors,
 }
 
 static EMBEDDED_BYTES: &[u8] = include_bytes!("../../model/pegboard.model");
 
-/// The model that ships with the program.
+/// The built-in model.
 static EMBEDDED: LazyLock<Arc<Model>> = LazyLock::new(|| {
-    // Nobody changes a part of the program; a test checks all of its bytes.
+    // The program is not modified at run time; a test checks all bytes.
     Arc::new(file::parse_checked(EMBEDDED_BYTES).expect("a test parses the embedded model"))
 });
 
 impl Model {
-    /// The model that ships with the program; read when it is first asked for.
+    /// Returns the built-in model, which is parsed on first use.
     pub fn embedded() -> &'static Arc<Self> {
         &EMBEDDED
     }
 
-    /// Reads and checks a model file.
+    /// Parses and validates a model file.
     ///
     /// # Errors
-    /// When anything in it is not as it must be: a model works as a whole or not at all.
+    /// If the file is invalid in any part.
     pub fn parse(bytes: Cow<'static, [u8]>) -> Result<Self, ModelError> {
         file::parse(bytes)
     }
 
-    /// The model's own name.
+    /// Returns the name of the model.
     pub fn name(&self) -> &str {
         &self.header.name
     }
 
-    /// The checksum at the end of its file, which tells it from other models.
+    /// Returns the checksum of its file, which identifies the model.
     pub(crate) fn checksum(&self) -> u64 {
         file::stored_checksum(&self.bytes)
     }
 
-    /// How many components its vectors have.
+    /// Returns the number of components of its vectors.
     pub fn dims(&self) -> usize {
         self.header.dims
     }
 
-    /// How many entries its vocabulary has.
+    /// Returns the size of its vocabulary.
     pub(crate) fn vocabulary(&self) -> usize {
         self.header.vocabulary
     }
 
-    /// Whether a folded word is a whole entry of its vocabulary, and long enough to be English only.
+    /// Returns whether a folded word is a whole entry of its vocabulary, and long enough to be
+    /// specific to English.
     pub(crate) fn knows(&self, word: &str) -> bool {
         word.len() > pieces::SHORT && self.pieces.has(word)
     }
 
-    /// The tokens of a query and what they stand for.
-    pub fn read(&self, query: &str) -> Reading {
-        Reading::new(self, query)
+    /// Tokenizes a query.
+    pub fn read(&self, query: &str) -> QueryReading {
+        QueryReading::new(self, query)
     }
 
-    /// What `query` means, or `None` when the model knows none of its words.
+    /// Returns the vector of `query`, or `None` if the model knows none of its words.
     pub fn query_vector(&self, query: &str) -> Option<Vector> {
         self.read(query).vector(self)
     }
 
-    /// What `tool` offers. Without a known word it is all zeros, near nothing.
+    /// Returns the vector of `tool`; all zeros without a known word.
     pub fn tool_vector(&self, tool: &Tool) -> Vector {
         ToolReader::default().read(tool, self)
     }
@@ -151,18 +152,18 @@ impl Model {
         &self.header.confidence
     }
 
-    /// How hits are looked at once more; `None` where the model does not say.
-    pub(crate) fn look(&self) -> Option<&LookSettings> {
+    /// Returns the settings of the second look; `None` if the model has none.
+    pub(crate) fn second_look_settings(&self) -> Option<&SecondLookSettings> {
         self.header.look.as_ref()
     }
 
-    /// How near the nearest of what tools in general are about is to any of `vectors`.
+    /// Returns the highest similarities of the background vectors to any of `vectors`.
     pub(crate) fn background(&self, vectors: &[Vector]) -> Nearest {
         let queries: Vec<Similarity<'_>> = vectors.iter().map(Similarity::to).collect();
         confidence::nearest_of(&self.background, &queries)
     }
 
-    /// The first components of a token's vector; zeros fill up what it does not have.
+    /// Returns the first components of a token's vector, padded with zeros.
     pub(crate) fn front(&self, token: u32) -> [Line; second_look::FRONT / LINE] {
         let start = self.table + token as usize * self.header.dims;
         let row = &self.bytes[start..start + self.header.dims.min(second_look::FRONT)];
@@ -175,7 +176,7 @@ impl Model {
         lines
     }
 
-    /// The vector of a token, in units of its scale.
+    /// Returns the components of a token's vector, in units of its scale.
     fn row(&self, token: u32) -> impl Iterator<Item = i8> {
         let start = self.table + token as usize * self.header.dims;
         self.bytes[start..start + self.header.dims].iter().map(|byte| byte.cast_signed())

@@ -1,4 +1,4 @@
-//! The vocabulary of a model, and words spelled with it.
+//! The vocabulary of a model, and tokenization with it.
 
 use std::hash::Hasher;
 
@@ -10,40 +10,39 @@ use super::{
     words::{Word, for_each_hump},
 };
 
-/// Words up to this length say nothing of the language that they are in: `de`, `en` and `con`
-/// are English too.
+/// Length up to which words are not specific to a language: `de`, `en` and `con` are English too.
 pub(super) const SHORT: usize = 3;
 
-/// Longer words are keys, hashes or encoded data.
+/// Maximum length of a word; longer ones are keys, hashes or encoded data.
 const MAX_WORD_CHARS: usize = 64;
 
-/// Marks entries that continue a word.
+/// The prefix of entries that continue a word.
 const INNER: &[u8] = b"##";
 
-/// Words and pieces by number, in the order of their bytes.
+/// The vocabulary: words and pieces by number, in byte order.
 ///
-/// A hash table rather than a binary search: it takes a millisecond at start, and a look-up
-/// touches one entry instead of fifteen.
+/// A hash table rather than a binary search: it takes a millisecond at start, and a lookup reads
+/// one entry instead of fifteen.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    /// All entries, each ended by a line feed; those with [`INNER`] come first.
+pub(super) struct PieceVocabulary {
+    /// All entries, each followed by a line feed; those with [`INNER`] come first.
     text: Box<[u8]>,
-    /// Where each entry ends, its line feed not included.
+    /// The end of each entry, without its line feed.
     ends: Vec<u32>,
     numbers: HashTable<u32>,
     /// The length of the longest entry.
     longest: usize,
 }
 
-/// The tokens of a text, and how much of the text they are.
+/// The tokens of a text, and the share of its words that are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tokens {
     pub(super) numbers: Vec<u32>,
-    /// How many words there are, leaving aside those of digits alone.
+    /// Number of words, without numbers.
     pub(super) words: usize,
-    /// How many of them, or of their humps, the vocabulary has as a whole.
+    /// Number of words, or of their parts, that are whole entries of the vocabulary.
     pub(super) known: usize,
-    /// A word or a part of it, folded.
+    /// The current word or part of it, folded.
     folded: String,
 }
 
@@ -54,7 +53,7 @@ impl Tokens {
     }
 }
 
-impl Pieces {
+impl PieceVocabulary {
     pub(super) fn parse(text: &[u8], count: usize) -> Result<Self, ModelError> {
         let wrong_size = ModelError::VocabularySize { expected: count };
         let Some(entries) = text.strip_suffix(b"\n") else {
@@ -108,7 +107,7 @@ impl Pieces {
         }
     }
 
-    /// Whether a folded word is an entry.
+    /// Returns whether a folded word is an entry.
     pub(super) fn has(&self, word: &str) -> bool {
         self.find(word.as_bytes(), false).is_some()
     }
@@ -150,7 +149,8 @@ impl Pieces {
         tokens.known += counts * usize::from(pieces > 0 && pieces == parts);
     }
 
-    /// Appends the longest pieces from the left, or nothing if `letters` cannot be spelled.
+    /// Appends the longest pieces from the left, or nothing if `letters` cannot be composed of
+    /// pieces.
     fn spell(&self, letters: &[u8], numbers: &mut Vec<u32>) {
         let before = numbers.len();
         let mut start = 0;

@@ -1,4 +1,4 @@
-//! From tokens to one vector.
+//! Pools tokens into one vector.
 
 use std::ops::Range;
 
@@ -14,36 +14,36 @@ use super::{
 };
 use crate::lexical::for_each_text;
 
-/// What a model reads in a query.
+/// A query as read by a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
-    /// The numbers of its tokens, in order.
+pub struct QueryReading {
+    /// The tokens, in order.
     pub tokens: Vec<u32>,
-    /// How many words it has, leaving aside those of digits alone.
+    /// Number of words, without numbers.
     pub words: usize,
-    /// How many of its words the model knows as such, rather than by their pieces.
+    /// Number of words that the model knows as whole entries.
     pub known: usize,
-    /// Which tokens are those of one word, and where the word stands.
-    spelled: Vec<Spelled>,
-    /// How many requests the query consists of.
+    /// The tokens of each word, and its position.
+    spelled: Vec<WordTokens>,
+    /// Number of requests in the query.
     requests: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Spelled {
+struct WordTokens {
     tokens: Range<usize>,
     place: Range<usize>,
     request: u32,
 }
 
-impl Reading {
+impl QueryReading {
     pub(crate) fn new(model: &Model, query: &str) -> Self {
         let mut tokens = Tokens::default();
         let mut clauses = Clauses::default();
-        let mut spelled: Vec<Spelled> = Vec::new();
+        let mut spelled: Vec<WordTokens> = Vec::new();
         let mut folded = String::new();
         let mut add = |word: Word<'_>| {
-            // Where requests end depends on the whole query, even if not all of it counts.
+            // The boundaries of requests depend on the whole query, even if not all of it is used.
             word.fold_into(&mut folded);
             clauses.add(query, &word, &folded);
             let before = tokens.numbers.len();
@@ -51,7 +51,7 @@ impl Reading {
                 model.pieces.add(&word, &mut tokens);
                 let tokens = before..tokens.numbers.len();
                 if !tokens.is_empty() {
-                    spelled.push(Spelled { tokens, place: word.start..word.end(), request: 0 });
+                    spelled.push(WordTokens { tokens, place: word.start..word.end(), request: 0 });
                 }
             }
             true
@@ -63,12 +63,12 @@ impl Reading {
         Self { tokens: tokens.numbers, words: tokens.words, known: tokens.known, spelled, requests }
     }
 
-    /// The direction of the whole query, if it has a token that counts.
+    /// Returns the vector of the whole query, if it has a token with a weight.
     pub fn vector(&self, model: &Model) -> Option<Vector> {
         query_vector(model, self.tokens.iter().copied())
     }
 
-    /// The tokens of each request that has any, if there are several such.
+    /// Returns the tokens of each request that has any, if there are several.
     pub fn requests(&self) -> Vec<Vec<u32>> {
         let mut requests: Vec<Vec<u32>> = vec![Vec::new(); self.requests as usize];
         for word in &self.spelled {
@@ -78,18 +78,18 @@ impl Reading {
         if requests.len() > 1 { requests } else { Vec::new() }
     }
 
-    /// The directions of its requests, if there are several.
+    /// Returns the vectors of its requests, if there are several.
     pub fn request_vectors(&self, model: &Model) -> Vec<Vector> {
         self.requests().iter().filter_map(|tokens| query_vector(model, tokens.iter().copied())).collect()
     }
 
-    /// Whether it holds several requests.
+    /// Returns whether it has several requests.
     pub(crate) fn has_requests(&self) -> bool {
         let first = self.spelled.first().map(|word| word.request);
         self.spelled.iter().any(|word| Some(word.request) != first)
     }
 
-    /// The share of its words that the model knows, 0 to 1.
+    /// Returns the share of its words that the model knows, 0 to 1.
     pub fn known_share(&self) -> f32 {
         match self.words {
             0 => f32::from(u8::from(!self.tokens.is_empty())),
@@ -97,8 +97,8 @@ impl Reading {
         }
     }
 
-    /// What each word gives to the similarity with `tool`, with the word's place in the
-    /// query, in query order. In units that only compare with each other.
+    /// Returns the contribution of each word to the similarity with `tool`, with the word's
+    /// position, in query order. The unit is arbitrary.
     pub fn contributions<'a>(
         &'a self,
         model: &'a Model,
@@ -132,7 +132,7 @@ fn add_row(model: &Model, token: u32, weight: f32, sum: &mut [f32]) {
     }
 }
 
-/// Turns tools into vectors; keeps its buffers between tools.
+/// Converts tools to vectors; reuses its buffers.
 #[derive(Debug, Default)]
 pub struct ToolReader {
     fields: [Tokens; FIELDS.len()],
@@ -141,7 +141,7 @@ pub struct ToolReader {
 }
 
 impl ToolReader {
-    /// The vector of `tool`.
+    /// Returns the vector of `tool`.
     pub fn read(&mut self, tool: &Tool, model: &Model) -> Vector {
         self.read_tokens(tool, model);
         let Self { fields, field_sum, sum } = self;
@@ -162,12 +162,12 @@ impl ToolReader {
         Vector::new(sum)
     }
 
-    /// The tokens of each field of the tool read last.
+    /// Returns the tokens of each field of the last tool.
     pub fn tokens(&self) -> impl Iterator<Item = &[u32]> {
         self.fields.iter().map(|tokens| tokens.numbers.as_slice())
     }
 
-    /// The tokens of one field of the tool read last.
+    /// Returns the tokens of one field of the last tool.
     pub(crate) fn field(&self, field: usize) -> &[u32] {
         self.fields.get(field).map_or(&[], |tokens| &tokens.numbers)
     }
@@ -189,7 +189,7 @@ impl ToolReader {
     }
 }
 
-/// The place of a field in the model's list.
+/// Returns the position of a field in the model's list.
 fn slot(field: Field) -> Option<usize> {
     match field {
         Field::Name | Field::Title | Field::Alias => Some(0),
@@ -202,7 +202,8 @@ fn slot(field: Field) -> Option<usize> {
     }
 }
 
-/// A square root and the number itself are the same on every machine, which a general power need not be.
+/// Computes a power with the exponents one half and one exactly, since a general power differs
+/// between machines.
 fn power(base: f32, exponent: f32) -> f32 {
     match exponent {
         0.5 => base.sqrt(),

@@ -1,7 +1,8 @@
-//! The requests within a query.
+//! Splits a query into requests.
 //!
-//! A query is cut into clauses, at punctuation and connecting words. A clause is a request of its own when it
-//! begins a sentence, is joined as a further step, or has a verb; others, such as the further things of a list, belong to the clause before.
+//! A query is split into clauses, at punctuation and conjunctions. A clause is a separate request
+//! if it begins a sentence, is joined as a further step, or contains a verb; others, such as items
+//! of a list, belong to the previous clause.
 
 use std::ops::Range;
 
@@ -11,16 +12,16 @@ use crate::{
     analysis::{begins_request, begins_step, ends_clause, ends_sentence, is_stop_word},
 };
 
-/// A query of more requests than this is taken as one text.
+/// Maximum number of requests; a query with more is one text.
 const MAX_REQUESTS: usize = 16;
 
-/// Clauses of a query that are looked at; with more of them it is a document.
+/// Maximum number of clauses that are examined; a query with more is a document.
 const MAX_CLAUSES: usize = 256;
 
-/// Cuts a query into clauses, word by word.
+/// Splits a query into clauses, word by word.
 #[derive(Debug, Default)]
 pub(super) struct Clauses {
-    /// The second and all further ones.
+    /// The second and all further clauses.
     further: Vec<Clause>,
     has_telling_word: bool,
     last_end: usize,
@@ -33,7 +34,7 @@ struct Clause {
 }
 
 impl Clauses {
-    /// Takes `word`, the next of `query`.
+    /// Adds `word`, the next of `query`.
     pub(super) fn add(&mut self, query: &str, word: &Word<'_>, folded: &str) {
         let gap = &query[self.last_end..word.start];
         let begins_sentence = ends_sentence(gap);
@@ -48,9 +49,10 @@ impl Clauses {
         self.last_end = word.end();
     }
 
-    /// Where requests begin, after the first; nothing if there is one, or there are too many to tell apart.
+    /// Returns the starts of requests, without the first; empty if there is one request, or too
+    /// many.
     pub(super) fn requests(mut self, query: &str) -> Vec<usize> {
-        // What follows the last clause without a telling word belongs to it.
+        // Text after the last clause without a content word belongs to it.
         if !self.has_telling_word {
             self.further.pop();
         }
@@ -68,7 +70,7 @@ impl Clauses {
     }
 }
 
-/// Where the requests of a query begin, after the first; nothing if it holds one.
+/// Returns the starts of the requests of a query, without the first; empty if it has one request.
 pub(crate) fn request_starts(query: &str) -> Vec<usize> {
     let mut clauses = Clauses::default();
     let mut folded = String::new();
@@ -80,13 +82,13 @@ pub(crate) fn request_starts(query: &str) -> Vec<usize> {
     clauses.requests(query)
 }
 
-/// The number of the request that begins last before or at `place`.
+/// Returns the index of the last request that begins before or at `place`.
 pub(crate) fn request_at(starts: &[usize], place: usize) -> u32 {
     starts.partition_point(|start| *start <= place) as u32
 }
 
-/// The texts of the requests of a query that asks for several things, without the words that
-/// join them; none where it asks for one.
+/// Returns the texts of the requests of a query with several requests, without conjunctions; empty
+/// if it has one.
 pub(crate) fn requests_of(query: &str) -> Vec<&str> {
     let starts = request_starts(query);
     if starts.is_empty() {

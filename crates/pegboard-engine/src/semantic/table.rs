@@ -1,4 +1,4 @@
-//! The vectors of many tools, side by side.
+//! A table of the vectors of many tools.
 
 use super::{
     header::is_share,
@@ -6,8 +6,8 @@ use super::{
     vector::{LINE, Line, Vector},
 };
 
-/// Rows that are multiplied at once; they stay in the nearest cache while several vectors
-/// are compared with them.
+/// Number of rows that are multiplied at once; they stay in the L1 cache while several vectors are
+/// compared with them.
 pub(crate) const BLOCK: usize = 64;
 
 /// The vectors of tools by number.
@@ -15,12 +15,12 @@ pub(crate) const BLOCK: usize = 64;
 pub(crate) struct Vectors {
     lines: Vec<Line>,
     scales: Vec<f32>,
-    /// How many lines a vector has.
+    /// Number of lines of a vector.
     width: usize,
 }
 
 impl Vectors {
-    /// Room for `count` vectors of `dims` components.
+    /// Allocates a table of `count` vectors with `dims` components.
     pub(crate) fn new(count: usize, dims: usize) -> Self {
         let width = dims.div_ceil(LINE);
         Self { lines: Vec::with_capacity(count * width), scales: Vec::with_capacity(count), width }
@@ -35,7 +35,7 @@ impl Vectors {
         self.scales.push(vector.scale());
     }
 
-    /// One table of `count` vectors: those of `parts` whose place is not `u32::MAX`, in order.
+    /// Merges `count` vectors: those of `parts` whose position is not `u32::MAX`, in order.
     pub(crate) fn merged<'a>(count: usize, parts: impl Iterator<Item = (&'a Self, &'a [u32])> + Clone) -> Self {
         let width = parts.clone().map(|(part, _)| part.width).max().unwrap_or(0);
         if width == 0 {
@@ -51,7 +51,7 @@ impl Vectors {
         merged
     }
 
-    /// The similarities of `BLOCK` tools, or those that there are, from `BLOCK * block` on.
+    /// Computes the similarities of up to `BLOCK` tools from `BLOCK * block` on.
     pub(crate) fn block(&self, kernel: Similarity<'_>, block: usize, out: &mut [f32]) {
         let rows = BLOCK * block..(BLOCK * (block + 1)).min(self.scales.len());
         let mut dots = [0; BLOCK];
@@ -64,26 +64,26 @@ impl Vectors {
         }
     }
 
-    /// The similarity of one tool.
+    /// Returns the similarity of one tool.
     pub(crate) fn one(&self, kernel: Similarity<'_>, number: u32) -> f32 {
         let mut dot = [0];
         kernel.kernel.dots(kernel.lines, self.row(number as usize), self.width.max(1), &mut dot);
         dot[0] as f32 * kernel.scale * self.scales[number as usize]
     }
 
-    /// One of the vectors.
+    /// Returns one of the vectors.
     pub(crate) fn get(&self, number: u32, dims: usize) -> Vector {
         Vector::from_lines(self.row(number as usize).to_vec(), self.scales[number as usize], dims)
     }
 
-    /// All components, vector by vector, and what one unit of each vector is worth.
+    /// Returns all components, vector by vector, and the scale of each vector.
     pub(crate) fn to_bytes(&self) -> (Vec<u8>, Vec<u8>) {
         let components = self.lines.iter().flat_map(|line| line.0.map(i8::cast_unsigned)).collect();
         (components, self.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect())
     }
 
-    /// `count` vectors of `dims` components, from [`to_bytes`](Self::to_bytes); `None` if they cannot be
-    /// that.
+    /// Restores `count` vectors of `dims` components from [`to_bytes`](Self::to_bytes); `None` if
+    /// they are invalid.
     pub(crate) fn from_bytes(components: &[u8], scales: &[u8], count: usize, dims: usize) -> Option<Self> {
         let width = dims.div_ceil(LINE);
         let (lines, rest) = components.as_chunks::<LINE>();
@@ -108,7 +108,7 @@ impl Vectors {
     }
 }
 
-/// A vector to compare tools with, and how.
+/// A vector to compare tools with, and the kernel to use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Similarity<'a> {
     kernel: Kernel,
@@ -121,8 +121,8 @@ impl<'a> Similarity<'a> {
         Self { kernel: Kernel::best(), lines: &vector.lines, scale: vector.scale() }
     }
 
-    /// Only the first half of the components is compared, and half of the memory read. Models
-    /// keep the directions in which texts differ most in front.
+    /// Restricts the comparison to the first half of the components, which halves the memory
+    /// traffic. Models order components by variance.
     pub(crate) fn coarse(self) -> Self {
         Self { lines: &self.lines[..self.lines.len().div_ceil(2)], ..self }
     }

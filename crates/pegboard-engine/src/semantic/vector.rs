@@ -1,38 +1,37 @@
-//! Directions in whole numbers of eight bits.
+//! Quantized vectors with 8-bit components.
 
 use super::kernel::dot;
 
-/// The most that a component can be, either way. The kernels rely on it.
+/// Maximum absolute value of a component. The kernels rely on it.
 const MOST: f32 = 127.0;
 
-/// Components that lie together in memory and are read at once.
+/// Number of components that are adjacent in memory and read at once.
 pub(crate) const LINE: usize = 64;
 
-/// A stretch of a vector, where the processor's caches want it.
+/// A part of a vector, aligned to a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Line(pub(crate) [i8; LINE]);
 
-/// A small number rounded like [`f32::round_ties_even`], which calls a function for each number on
-/// processors without an instruction for it. From 2^23 on there are no fractions left to add.
+/// Rounds a small number like [`f32::round_ties_even`], which is a function call on processors
+/// without an instruction for it. From 2^23 on there are no fractions.
 fn round_ties_even(number: f32) -> f32 {
     const NO_FRACTIONS: f32 = 12_582_912.0;
     (number + NO_FRACTIONS) - NO_FRACTIONS
 }
 
-/// A direction of unit length, or no direction at all. Vectors of one model have the same
-/// number of components.
+/// A vector of unit length, or zero. Vectors of one model have the same number of components.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vector {
-    /// Zeros fill up the last line; they add nothing to any product.
+    /// The components; the last line is padded with zeros.
     pub(crate) lines: Vec<Line>,
-    /// What one unit is worth.
+    /// The value of one unit.
     pub(crate) scale: f32,
     dims: usize,
 }
 
 impl Vector {
-    /// The direction of `components` as a vector; zeros where there is none.
+    /// Quantizes the direction of `components`; zeros if there is none.
     pub fn new(components: &[f32]) -> Self {
         let mut lines = vec![Line([0; LINE]); components.len().div_ceil(LINE)];
         let length = length(components);
@@ -42,8 +41,8 @@ impl Vector {
             let unit = MOST / most;
             for (line, components) in lines.iter_mut().zip(components.chunks(LINE)) {
                 for (place, component) in line.0.iter_mut().zip(components) {
-                    // Within ±127: the largest is exactly that, give or take a rounding that
-                    // the saturating conversion and the clamp take back.
+                    // Within ±127: the largest is exactly that, except for rounding, which the
+                    // saturating conversion and the clamp undo.
                     *place = round_ties_even(component * unit).clamp(-MOST, MOST) as i8;
                 }
             }
@@ -52,23 +51,23 @@ impl Vector {
         Self { lines, scale, dims: components.len() }
     }
 
-    /// Its components, in units of [`scale`](Self::scale).
+    /// Returns the components, in units of [`scale`](Self::scale).
     pub fn components(&self) -> impl Iterator<Item = i8> {
         self.lines.iter().flat_map(|line| line.0).take(self.dims)
     }
 
-    /// What one unit of its components is worth; 0 for the vector without a direction.
+    /// Returns the value of one unit; 0 for the zero vector.
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// The cosine of the angle to `other`, a vector of the same model.
+    /// Returns the cosine similarity with `other`, a vector of the same model.
     pub fn similarity(&self, other: &Self) -> f32 {
         let dot: i32 = self.lines.iter().zip(&other.lines).map(|(a, b)| dot(a, b)).sum();
         dot as f32 * self.scale * other.scale
     }
 
-    /// The vector with these components, unless one is out of range.
+    /// Creates a vector with these components; `None` if one is out of range.
     pub(crate) fn from_components(components: &[i8], scale: f32) -> Option<Self> {
         let mut lines = vec![Line([0; LINE]); components.len().div_ceil(LINE)];
         for (line, components) in lines.iter_mut().zip(components.chunks(LINE)) {
@@ -83,7 +82,7 @@ impl Vector {
     }
 }
 
-/// Adds up in eight lanes, always in the same order.
+/// Computes the length in eight lanes, always in the same order.
 fn length(components: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; 8];
     for chunk in components.chunks(lanes.len()) {

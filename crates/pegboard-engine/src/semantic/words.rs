@@ -1,9 +1,9 @@
-//! From text to words. Not the words of the lexical index: a model is bound to the cuts that
-//! it was trained with, while those of the index may still improve.
+//! Splits text into words for a model. Not the words of the lexical index: a model needs the
+//! splitting that it was trained with, while that of the index may change.
 
 use pegboard_core::naming::fold_char;
 
-/// What a character is to a model.
+/// The class of a character for a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Separator,
@@ -31,7 +31,7 @@ fn kind(c: char) -> Kind {
     }
 }
 
-/// What is upper case has another lower case.
+/// Classifies a letter: upper case if its lower case differs.
 fn latin_kind(c: char) -> Kind {
     if c.to_lowercase().eq(std::iter::once(c)) { Kind::Other } else { Kind::Upper }
 }
@@ -44,7 +44,7 @@ pub(super) struct Word<'a> {
     pub(super) start: usize,
     pub(super) chars: usize,
     pub(super) is_foreign: bool,
-    /// Whether it is of digits alone.
+    /// Whether it consists of digits only.
     pub(super) is_number: bool,
 }
 
@@ -53,13 +53,13 @@ impl Word<'_> {
         self.start + self.text.len()
     }
 
-    /// Puts the folded word into `folded`.
+    /// Writes the folded word to `folded`.
     pub(super) fn fold_into(&self, folded: &mut String) {
         fold(self.text, folded);
     }
 }
 
-/// Calls `visit` with the words of `text` until it says that it has enough.
+/// Calls `visit` with the words of `text` until it returns `false`.
 pub(super) fn for_each_word<'a>(text: &'a str, mut visit: impl FnMut(Word<'a>) -> bool) {
     let mut open: Option<Word<'a>> = None;
     let close = |word: Word<'a>, end: usize| Word { text: &text[word.start..end], ..word };
@@ -85,7 +85,7 @@ pub(super) fn for_each_word<'a>(text: &'a str, mut visit: impl FnMut(Word<'a>) -
     }
 }
 
-/// Calls `visit` with the parts of `createIssue` and `HTMLParser`; a word without humps is
+/// Calls `visit` with the parts of `createIssue` and `HTMLParser`; a word without inner capitals is
 /// its only part.
 pub(super) fn for_each_hump<'a>(word: &'a str, mut visit: impl FnMut(&'a str)) {
     let mut start = 0;
@@ -104,7 +104,7 @@ pub(super) fn for_each_hump<'a>(word: &'a str, mut visit: impl FnMut(&'a str)) {
     visit(&word[start..]);
 }
 
-/// Puts `text` into `folded`, in lower case and without accents.
+/// Writes `text` to `folded`, in lower case and without accents.
 pub(super) fn fold(text: &str, folded: &mut String) {
     folded.clear();
     if text.is_ascii() {
@@ -114,7 +114,7 @@ pub(super) fn fold(text: &str, folded: &mut String) {
     }
     for c in text.chars() {
         match c {
-            // A letter of its own to the index, an accented и to models.
+            // A separate letter for the index, an accented и for models.
             'Й' | 'й' => folded.push('и'),
             _ => fold_char(c, &mut |c| folded.push(c)),
         }

@@ -1,10 +1,9 @@
-//! Learning from use: what was called after a search ranks higher for like queries.
+//! Learning from usage: tools that were called after a search rank higher for similar queries.
 //!
-//! [`Habits`] hold what was learned, without a clock and without a file: whoever learns says
-//! when, and whoever keeps them writes them down. [`Habitual`] ranks with them. It adds a
-//! little to what the ranker found, in sight ([`Field::Usage`]), and never enough to reach a
-//! tool that the query names. Of a query only the stems of its words are kept, and none that
-//! look like numbers or keys.
+//! [`Habits`] store what was learned, without a clock and without a file: the caller passes the
+//! time, and saves them. [`UsageRanker`] ranks with them. It adds a small amount to the ranker's
+//! scores, visible as a reason ([`Field::Usage`]), and never enough to reach a tool that the query
+//! names. Only the stems of a query's words are stored, and none that look like numbers or keys.
 //!
 //! [`Field::Usage`]: pegboard_core::Field::Usage
 
@@ -14,7 +13,7 @@ mod words;
 
 pub use self::{
     habits::{Boost, Habit, HabitSettings, Habits, Lesson, MAX_TOOL_BYTES},
-    ranker::{BoostSource, Habitual},
+    ranker::{BoostSource, UsageRanker},
 };
 
 #[cfg(test)]

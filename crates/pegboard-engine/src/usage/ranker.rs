@@ -1,4 +1,4 @@
-//! Ranking with habits.
+//! A ranker that boosts tools by usage.
 
 use std::{fmt, sync::Arc};
 
@@ -10,50 +10,49 @@ use pegboard_core::{
 use super::Boost;
 use crate::scores::{BELOW_NAMED, NAMED};
 
-/// The best hits, among which habits look for their tools. What is behind them counts as not
-/// found, however many are asked for: a longer list only adds to the end of a shorter one.
+/// Number of best hits among which tools are boosted. Tools behind them count as not found,
+/// whatever the limit, so that a higher limit only appends to a ranking.
 const POOL: usize = 50;
 
-/// Scores are whole parts of so many.
+/// The resolution of scores.
 const STEPS: f64 = 1e6;
 
-/// How alike a learned query has to be before a tool is shown in which the ranker finds
-/// nothing of the query.
-const ALIKE: f64 = 0.75;
+/// Minimum similarity of a learned query for showing a tool that the ranker did not find.
+const MIN_SIMILARITY: f64 = 0.75;
 
-/// The same for a tool that the ranker is not confident enough to show: nearly the same words.
-const NEARLY_THE_SAME: f64 = 0.95;
+/// The same for a tool that the ranker withholds for lack of confidence: nearly the same words.
+const MIN_SIMILARITY_WITHHELD: f64 = 0.95;
 
-/// Where habits come from: whoever keeps them, and has a clock.
+/// The source of boosts: a store of habits with a clock.
 pub trait BoostSource: fmt::Debug + Send + Sync {
-    /// What `query` raises now, the most first; empty in most cases. Only tools that are visible,
-    /// by [`Tool::upstream_id`], have a share in it.
+    /// Returns the boosts of `query`, the largest first; mostly empty. Only visible tools, by
+    /// [`Tool::upstream_id`], share the boost.
     fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost>;
 }
 
-/// A ranker whose hits also depend on what was called after like queries.
+/// A ranker whose scores are boosted by the usage after similar queries.
 ///
-/// Only for rankers whose scores go from 0 to 1 with named tools from 0.9 on: [`Hybrid`] and
-/// [`Lexical`]; see [`Ranker::learns_from_usage`]. Confidence stays what the ranker says: that a tool was
-/// used says nothing of how well it fits.
+/// Only for rankers whose scores are 0 to 1 with named tools from 0.9: [`Hybrid`] and [`Lexical`];
+/// see [`Ranker::learns_from_usage`]. The confidence is that of the ranker: usage does not tell how
+/// well a tool matches.
 ///
 /// [`Hybrid`]: crate::Hybrid
 /// [`Lexical`]: crate::Lexical
 #[derive(Clone, Debug)]
-pub struct Habitual {
+pub struct UsageRanker {
     ranker: Arc<dyn Ranker>,
     source: Arc<dyn BoostSource>,
 }
 
-impl Habitual {
-    /// `ranker` with habits.
+impl UsageRanker {
+    /// Wraps `ranker`.
     pub fn new(ranker: Arc<dyn Ranker>, source: Arc<dyn BoostSource>) -> Self {
         Self { ranker, source }
     }
 
-    /// The visible tools that habits speak for. The others leave no trace, not even a share of
-    /// what there is to add.
-    fn raised(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Vec<(Arc<Tool>, Boost)> {
+    /// Returns the visible tools with a boost. Hidden tools have no effect, not even on the shares
+    /// of others.
+    fn visible_boosts(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Vec<(Arc<Tool>, Boost)> {
         if query.checked(MAX_QUERY_BYTES).is_err() {
             return Vec::new();
         }
@@ -62,7 +61,7 @@ impl Habitual {
         boosts.into_iter().filter_map(|boost| Some((Arc::clone(visible(&boost.tool)?), boost))).collect()
     }
 
-    /// How many of the tools that [`bring_in`] shows are none that the ranker found and counted.
+    /// Returns how many of the tools that [`add_unfound`] adds were not found by the ranker.
     fn count_unfound(
         &self,
         raised: &[(Arc<Tool>, Boost)],
@@ -75,7 +74,7 @@ impl Habitual {
         let mut unfound: Vec<&Arc<Tool>> = raised.iter().filter(|one| is_alike(one)).map(|(tool, _)| tool).collect();
         unfound.retain(|tool| !is_in(&ranking.hits, tool));
         if !unfound.is_empty() && ranking.hits.len() < ranking.total {
-            // They may only be out of sight.
+            // They may be found behind the limit.
             let everything = Query { limit: usize::MAX, explain: false, ..*wide };
             let all = self.ranker.rank(&everything, catalog, selection)?;
             unfound.retain(|tool| !is_in(&all.hits, tool));
@@ -84,7 +83,7 @@ impl Habitual {
     }
 }
 
-impl Ranker for Habitual {
+impl Ranker for UsageRanker {
     fn name(&self) -> &'static str {
         self.ranker.name()
     }
@@ -98,21 +97,21 @@ impl Ranker for Habitual {
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        let raised = self.raised(query, catalog, selection);
+        let raised = self.visible_boosts(query, catalog, selection);
         if raised.is_empty() {
             return self.ranker.rank(query, catalog, selection);
         }
-        // Those that are brought in from behind leave their places there to others.
+        // Tools that are moved up from behind leave their positions to others.
         let limit = query.limit.max(POOL).saturating_add(raised.len());
         let wide = Query { limit, threshold: 0.0, ..*query };
         let mut ranking = self.ranker.rank(&wide, catalog, selection)?;
         if ranking.hits.is_empty() && !ranking.withheld.is_empty() {
-            bring_out(&mut ranking, &raised);
+            show_withheld(&mut ranking, &raised);
         } else {
             ranking.total += self.count_unfound(&raised, &ranking, &wide, catalog, selection)?;
-            bring_in(&mut ranking.hits, &raised);
+            add_unfound(&mut ranking.hits, &raised);
         }
-        // Named tools come first, and stay as they are.
+        // Named tools come first and are unchanged.
         let named = ranking.hits.partition_point(|hit| hit.score >= NAMED);
         let others = &mut ranking.hits[named..];
         for (place, hit) in others.iter_mut().enumerate() {
@@ -121,7 +120,7 @@ impl Ranker for Habitual {
                 raise(hit, boost, query.explain);
             }
         }
-        // Those that are equal stay in the ranker's order.
+        // Equal scores keep the ranker's order.
         others.sort_by(|a, b| b.score.total_cmp(&a.score));
         keep_below_named(others);
         ranking.passing = cut(&mut ranking.hits, query);
@@ -146,20 +145,20 @@ impl Ranker for Habitual {
     }
 }
 
-/// The tool that a habit is about. Mostly its identity is that of the catalog.
+/// Finds the tool of a habit. Usually its identity is that of the catalog.
 fn find<'a>(upstream_id: &str, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
     let same = catalog.find(upstream_id).filter(|tool| tool.is_upstream_id(upstream_id));
     same.or_else(|| catalog.find_upstream(upstream_id))
 }
 
-/// Whether a tool is shown for its habit alone.
+/// Returns whether a tool is shown because of its habit alone.
 fn is_alike((_, boost): &(Arc<Tool>, Boost)) -> bool {
-    boost.likeness >= ALIKE
+    boost.likeness >= MIN_SIMILARITY
 }
 
-/// Adds tools that are not among the best hits, if the learned query is alike enough. Whether
-/// the ranker found them somewhere behind is not seen in a short list, and so does not count.
-fn bring_in(hits: &mut Vec<Hit>, raised: &[(Arc<Tool>, Boost)]) {
+/// Adds tools that are not among the best hits, if the learned query is similar enough. Whether the
+/// ranker found them behind the limit is not known, and does not matter.
+fn add_unfound(hits: &mut Vec<Hit>, raised: &[(Arc<Tool>, Boost)]) {
     for (tool, _) in raised.iter().filter(|habit| is_alike(habit)) {
         match hits.iter().position(|hit| Arc::ptr_eq(&hit.tool, tool)) {
             Some(place) if place < POOL || hits[place].score >= NAMED => continue,
@@ -170,12 +169,11 @@ fn bring_in(hits: &mut Vec<Hit>, raised: &[(Arc<Tool>, Boost)]) {
     }
 }
 
-/// Shows those of the withheld tools that were called after nearly the same words: somebody
-/// who was in doubt once need not be in doubt again. The others stay where they are unless
-/// there is something to show.
-fn bring_out(ranking: &mut Ranking, raised: &[(Arc<Tool>, Boost)]) {
+/// Shows those withheld tools that were called after nearly the same words: the doubt was resolved
+/// before. The others stay withheld unless there is something to show.
+fn show_withheld(ranking: &mut Ranking, raised: &[(Arc<Tool>, Boost)]) {
     let is_known = |hit: &Hit| {
-        raised.iter().any(|(tool, boost)| Arc::ptr_eq(tool, &hit.tool) && boost.likeness >= NEARLY_THE_SAME)
+        raised.iter().any(|(tool, boost)| Arc::ptr_eq(tool, &hit.tool) && boost.likeness >= MIN_SIMILARITY_WITHHELD)
     };
     if ranking.withheld.iter().take(POOL).any(is_known) {
         ranking.hits = std::mem::take(&mut ranking.withheld);
@@ -193,8 +191,8 @@ fn raise(hit: &mut Hit, boost: &Boost, explain: bool) {
     }
 }
 
-/// Makes all scores smaller alike if the best would reach those of named tools. It may have been
-/// just below them before: what is raised past it must not be cut down to the same score.
+/// Scales all scores down if the best would reach those of named tools. It may have been just below
+/// them before: a tool that is boosted past it must not be cut to the same score.
 fn keep_below_named(hits: &mut [Hit]) {
     let Some(best) = hits.first().map(|hit| hit.score).filter(|best| *best > BELOW_NAMED) else { return };
     let share = BELOW_NAMED / best;
@@ -204,7 +202,7 @@ fn keep_below_named(hits: &mut [Hit]) {
     }
 }
 
-/// The nearest score. Divided by a whole number it is the one that is written in six decimals.
+/// Rounds a score so that it prints with at most six decimals.
 fn rounded(score: f64) -> f64 {
     (score * STEPS).round() / STEPS
 }

@@ -45,8 +45,8 @@ fn learned(lessons: &[(&str, &str)]) -> Habits {
     habits
 }
 
-pub(super) fn ranker(habits: Habits, now: u64) -> Habitual {
-    Habitual::new(Arc::new(Lexical::default()), Arc::new(At(habits, now)))
+pub(super) fn ranker(habits: Habits, now: u64) -> UsageRanker {
+    UsageRanker::new(Arc::new(Lexical::default()), Arc::new(At(habits, now)))
 }
 
 pub(super) fn ids(ranking: &Ranking) -> Vec<&str> {
@@ -123,10 +123,10 @@ fn what_is_hidden_takes_no_share_of_what_others_add() {
 fn vectors_reach_the_ranker_below() {
     let source = || Arc::new(At(learned(&[]), 0));
     let vectors = Arc::new(ToolVectors::default());
-    assert!(Habitual::new(Arc::new(Hybrid::default()), source()).use_vectors(&vectors));
+    assert!(UsageRanker::new(Arc::new(Hybrid::default()), source()).use_vectors(&vectors));
     let query = "航班预订，播放歌曲";
-    assert_eq!(Habitual::new(Arc::new(Hybrid::default()), source()).requests(query), ["航班预订", "播放歌曲"]);
-    assert!(!Habitual::new(Arc::new(Lexical::default()), source()).use_vectors(&vectors));
+    assert_eq!(UsageRanker::new(Arc::new(Hybrid::default()), source()).requests(query), ["航班预订", "播放歌曲"]);
+    assert!(!UsageRanker::new(Arc::new(Lexical::default()), source()).use_vectors(&vectors));
 }
 
 #[test]
@@ -202,7 +202,7 @@ impl Ranker for Doubtful {
 #[test]
 fn what_is_withheld_comes_out_for_nearly_the_same_words_only() {
     let source = Arc::new(At(learned(&[("file a ticket please", "desk/create_ticket")]), 0));
-    let ranker = Habitual::new(Arc::new(Doubtful), source);
+    let ranker = UsageRanker::new(Arc::new(Doubtful), source);
     let rank = |text: &str| ranker.rank(&Query::new(text), &catalog(), &Selection::everything()).expect("a ranking");
     let same = rank("please file the tickets");
     assert_eq!((ids(&same), same.withheld.len(), same.confidence), (vec!["desk/create_ticket"], 0, Some(0.2)));

@@ -1,23 +1,24 @@
-//! The words of a query that are worth remembering, and how alike two sets of them are.
+//! The words of a query that are remembered, and the similarity of two sets of words.
 
 use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
 
-/// Words of a query that count; a longer one is a text and not a habit.
+/// Maximum number of words of a query; a longer one is a text.
 pub(super) const MAX_WORDS: usize = 24;
 
-/// Bytes of a word. Longer ones are keys, hashes and addresses.
+/// Maximum length of a word in bytes. Longer ones are keys, hashes and addresses.
 pub(super) const MAX_WORD_BYTES: usize = 32;
 
-/// Bytes of a name that is made of several words, such as `createPullRequestReview`.
+/// Maximum length of a compound name in bytes, such as `createPullRequestReview`.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Digits that a word may have, such as `h264` or `base64`. With more it is somebody's number.
+/// Maximum number of digits of a word, such as `h264` or `base64`. With more it may identify a
+/// person or an account.
 const MAX_DIGITS: usize = 3;
 
-/// Characters beyond which a longer word says no more.
+/// Length in characters from which a longer word has no more weight.
 const FULL_LENGTH: usize = 8;
 
-/// The stems of a query, sorted, each once.
+/// Returns the stems of a query, sorted, each once.
 pub(super) fn stems(query: &str) -> Vec<String> {
     let stemmer = Stemmer::default();
     let mut stems: Vec<String> = Vec::new();
@@ -27,7 +28,7 @@ pub(super) fn stems(query: &str) -> Vec<String> {
         let stem = is_word.then(|| stemmer.stem(token.text).into_owned());
         match token.kind {
             TokenKind::Part => return parts.extend(stem),
-            // The parts of a key are as private as the key.
+            // The parts of a key are as confidential as the key.
             TokenKind::Whole if is_number_or_key(token.text, MAX_NAME_BYTES) => parts.clear(),
             TokenKind::Whole if parts.is_empty() => parts.extend(stem),
             TokenKind::Whole => {}
@@ -43,30 +44,29 @@ pub(super) fn stems(query: &str) -> Vec<String> {
     stems
 }
 
-/// Whether a word is a number or a key rather than a word: nobody finds a tool by it, and it
-/// may be a secret.
+/// Returns whether a word is a number or a key: it does not help to find a tool, and may be a
+/// secret.
 fn is_number_or_key(word: &str, most: usize) -> bool {
     let digits = word.chars().filter(|c| c.is_numeric()).count();
     word.len() > most || digits > MAX_DIGITS || digits == word.chars().count()
 }
 
-/// What is worked out of stems once, to compare them with others quickly.
+/// Precomputed data of stems, for fast comparisons.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Outline {
-    /// A bit for each stem. Sets without a bit in common have no stem in common, which most
-    /// have not.
+pub(super) struct StemOutline {
+    /// A bit for each stem. Sets without a common bit have no common stem, which is the usual case.
     bits: u64,
-    /// What they weigh together: longer words say more.
+    /// The sum of their weights: longer words weigh more.
     weight: f64,
 }
 
-impl Outline {
+impl StemOutline {
     pub(super) fn of(stems: &[String]) -> Self {
         let bits = stems.iter().fold(0, |bits, stem| bits | bit(stem));
         Self { bits, weight: stems.iter().map(|stem| weight_of(stem)).sum() }
     }
 
-    /// Whether there can be a stem in both.
+    /// Returns whether there can be a common stem.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         self.bits & other.bits != 0
     }
@@ -83,8 +83,8 @@ fn bit(stem: &str) -> u64 {
     1 << (hasher.finish() >> 58)
 }
 
-/// How alike two queries are by their sorted stems, 0 to 1.
-pub(super) fn likeness((one, a): (&[String], &Outline), (other, b): (&[String], &Outline)) -> f64 {
+/// Returns the similarity of two queries by their sorted stems, 0 to 1.
+pub(super) fn likeness((one, a): (&[String], &StemOutline), (other, b): (&[String], &StemOutline)) -> f64 {
     let all = (a.weight * b.weight).sqrt();
     let (mut left, mut right) = (one.iter().peekable(), other.iter().peekable());
     let mut shared = 0.0;

@@ -9,7 +9,7 @@ use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::{DialectName, Holder, Learner, usage::UsageStep};
 use pegboard_engine::{
     Hybrid,
-    usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
+    usage::{Boost, BoostSource, HabitSettings, Habits, Lesson, UsageRanker},
 };
 use pegboard_gateway::{GatewaySettings, Profile};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl Memory {
 
 impl Learner for Memory {
     fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker> {
-        Arc::new(Habitual::new(ranker, Arc::new(Own(self.clone(), holder.name().to_owned()))))
+        Arc::new(UsageRanker::new(ranker, Arc::new(Own(self.clone(), holder.name().to_owned()))))
     }
 
     fn learn(&self, holder: Holder<'_>, step: &UsageStep) {
