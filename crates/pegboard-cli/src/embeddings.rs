@@ -127,11 +127,11 @@ impl Asked {
         let mut publish = |table: &Arc<ToolVectors>| _ = ranker.use_vectors(table);
         let nothing = ToolVectors::default();
         let work = self.embedder.embed_tools(catalog, &nothing, &mut publish);
-        let done = self.runtime.block_on(progress.follow(work, || self.embedder.standing().embedded));
+        let done = self.runtime.block_on(progress.follow(work, || self.embedder.status().embedded));
         drop(progress);
-        let standing = self.embedder.standing();
+        let status = self.embedder.status();
         if let Err(error) = done {
-            let (some, all) = (standing.embedded, standing.tools);
+            let (some, all) = (status.embedded, status.tools);
             missed(
                 &format!(
                     "only {some} of {} been embedded",
@@ -139,10 +139,10 @@ impl Asked {
                 ),
                 &error,
             );
-        } else if standing.refused > 0 {
+        } else if status.refused > 0 {
             warn(&format!(
                 "the embeddings endpoint rejected {}, even when shortened",
-                output::counted(standing.refused, "tool")
+                output::counted(status.refused, "tool")
             ));
         }
         true
@@ -150,7 +150,7 @@ impl Asked {
 
     /// Whether any tool has a vector.
     pub(crate) fn has_tools(&self) -> bool {
-        self.embedder.standing().embedded > 0
+        self.embedder.status().embedded > 0
     }
 
     /// A ranker that asks for vectors, with those of all tools, if it has a use for them.
@@ -164,7 +164,7 @@ impl Asked {
         let vectors = self.runtime.block_on(soon);
         // Why there are no vectors of tools was said before.
         if self.has_tools() && lacking(queries.iter(), &vectors) > 0 {
-            let problem = self.embedder.standing().problem;
+            let problem = self.embedder.status().problem;
             warn(&format!("{WITHOUT}: {}", problem.as_deref().unwrap_or(NOT_TAKEN)));
         }
         vectors

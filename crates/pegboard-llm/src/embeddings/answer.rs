@@ -1,4 +1,4 @@
-//! What an endpoint sends, and whether it can be used.
+//! Parses and checks the response of an embeddings endpoint.
 
 use pegboard_core::vectors::MAX_DIMENSIONS;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::EmbeddingError;
 
 #[derive(Deserialize)]
-struct Answer {
+struct EndpointResponse {
     data: Vec<Item>,
 }
 
@@ -16,11 +16,11 @@ struct Item {
     embedding: Vec<f32>,
 }
 
-/// The vectors of `count` texts in their order, all of one length, which is `dimensions` if
-/// that was asked for.
+/// Returns the vectors of `count` texts in order, all of one length, which is `dimensions` if that
+/// was requested.
 pub(super) fn read(body: &[u8], count: usize, dimensions: Option<usize>) -> Result<Vec<Vec<f32>>, EmbeddingError> {
-    let garbled = |text: String| Err(EmbeddingError::Garbled(text));
-    let answer: Answer = match serde_json::from_slice(body) {
+    let garbled = |text: String| Err(EmbeddingError::InvalidResponse(text));
+    let answer: EndpointResponse = match serde_json::from_slice(body) {
         Ok(answer) => answer,
         Err(error) => return garbled(error.to_string()),
     };
@@ -43,17 +43,19 @@ pub(super) fn read(body: &[u8], count: usize, dimensions: Option<usize>) -> Resu
     Ok(vectors)
 }
 
-/// The vectors in the order of their texts.
+/// Orders the vectors like their texts.
 fn place(items: Vec<Item>, count: usize) -> Result<Vec<Vec<f32>>, EmbeddingError> {
     let mut vectors: Vec<Option<Vec<f32>>> = vec![None; count];
     for item in items {
         match vectors.get_mut(item.index) {
             Some(place @ None) => *place = Some(item.embedding),
-            Some(_) => return Err(EmbeddingError::Garbled(format!("two vectors for text {}", item.index))),
-            None => return Err(EmbeddingError::Garbled(format!("a vector for text {} of {count}", item.index))),
+            Some(_) => return Err(EmbeddingError::InvalidResponse(format!("two vectors for text {}", item.index))),
+            None => {
+                return Err(EmbeddingError::InvalidResponse(format!("a vector for text {} of {count}", item.index)));
+            }
         }
     }
-    let missing = |at: usize| EmbeddingError::Garbled(format!("no vector for text {at} of {count}"));
+    let missing = |at: usize| EmbeddingError::InvalidResponse(format!("no vector for text {at} of {count}"));
     vectors.into_iter().enumerate().map(|(at, vector)| vector.ok_or_else(|| missing(at))).collect()
 }
 

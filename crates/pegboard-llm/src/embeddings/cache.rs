@@ -1,15 +1,14 @@
-//! Vectors that were fetched before, on disk.
+//! A cache of vectors on disk.
 //!
-//! A folder of sealed files, each with the vectors of one batch or of several that were put
-//! together. An entry is named by what it depends on and by nothing else, so that a text that
-//! changed, or another model, is simply not there. The folder's key goes into its name, so that
-//! texts cannot be guessed without it. Files are written whole under another name
-//! and then renamed; one that is damaged, cut or not ours is passed over. Beyond a bound on
-//! their size the files that were used longest ago go.
+//! The cache is a folder of sealed files, each with the vectors of one or several batches. The name
+//! of an entry depends on everything that determines its vector, so that a changed text or another
+//! model has no entry. The folder's key is part of the name, so that texts cannot be guessed
+//! without it. Files are written atomically; files that are damaged, truncated or not ours are
+//! skipped. Above a total size the least recently used files are removed.
 //!
-//! Vectors are kept as one byte for each dimension and a scale: that is what rankers compare
-//! with, so nothing is lost by it, a start from the disk ranks exactly like the one that
-//! fetched them, and ten thousand tools in 384 dimensions take 4 MB.
+//! Vectors are stored as one byte for each dimension and a scale. Rankers compare vectors in this
+//! form, so a start from the cache ranks exactly like the one that fetched them, and ten thousand
+//! tools in 384 dimensions take 4 MB.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,34 +22,34 @@ use pegboard_state::{Kind, Store, digest};
 
 use super::EndpointSettings;
 
-/// No file is larger.
+/// Maximum size of a file.
 const FILE_BYTES: usize = 16 << 20;
 
-/// All of them together.
+/// Maximum size of all files.
 const ALL_BYTES: u64 = 256 << 20;
 
-/// With more files than this the small ones are put together.
+/// Number of files above which small ones are merged.
 const MANY_FILES: usize = 24;
 
-/// A file that was used is marked so if the last mark is older.
+/// Age from which the time of last use of a file is updated.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
-/// A name, a scale and the number of dimensions.
+/// The length of a name, a scale and the number of dimensions.
 const HEAD: usize = 16 + 4 + 2;
 
 const KIND: Kind = Kind { name: "vectors", version: 2, max_bytes: FILE_BYTES };
 
-/// What a vector depends on: endpoint, model, dimensions, prefix and text.
+/// The identity of a vector: a hash of endpoint, model, dimensions, prefix and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// That of a text behind a prefix.
+    /// Computes the fingerprint of a text with a prefix.
     pub fn of(settings: &EndpointSettings, prefix: &str, text: &str) -> Self {
         let dimensions = settings.dimensions.unwrap_or(0).to_string();
         let mut message = Vec::new();
         for part in [settings.endpoint().as_str(), &settings.model, &dimensions, prefix, text] {
-            // With their lengths no two lists of parts are the same bytes.
+            // With the lengths, different lists of parts never have the same bytes.
             message.extend_from_slice(&(part.len() as u64).to_le_bytes());
             message.extend_from_slice(part.as_bytes());
         }
@@ -60,11 +59,11 @@ impl Fingerprint {
     }
 }
 
-/// What it is called in a folder.
+/// The name of an entry in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct EntryName([u8; 16]);
 
-/// The folder.
+/// A folder of cached vectors.
 #[derive(Debug)]
 pub struct Cache {
     store: Store,
@@ -72,15 +71,15 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens the folder, and makes it where it is missing.
+    /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// When it can be neither read nor made, or others could write to it.
+    /// If the folder can neither be read nor created, or other users can write to it.
     pub fn open(folder: &Path) -> io::Result<Self> {
         Ok(Self { store: Store::open(folder, KIND)?, all_bytes: ALL_BYTES })
     }
 
-    /// Those of the wanted vectors that are there.
+    /// Returns those of the wanted vectors that are cached.
     pub fn find(&self, wanted: &HashSet<Fingerprint>) -> HashMap<Fingerprint, Direction> {
         let mut found = HashMap::new();
         if wanted.is_empty() {
@@ -101,7 +100,7 @@ impl Cache {
     /// Adds vectors.
     ///
     /// # Errors
-    /// When the system refuses; what was there is still there.
+    /// If a file cannot be written; existing entries are kept.
     pub fn keep(&self, entries: &[(Fingerprint, &Direction)]) -> io::Result<()> {
         for body in bodies(entries.iter().map(|(name, row)| (self.entry_name(*name), *row))) {
             self.store.save(&name_of(&body), &body)?;
@@ -109,10 +108,10 @@ impl Cache {
         self.tidy()
     }
 
-    /// Removes these, and leaves what else is in their files.
+    /// Removes entries, and keeps the others in their files.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If a file cannot be written or removed.
     pub fn forget(&self, names: &HashSet<Fingerprint>) -> io::Result<()> {
         let names: HashSet<EntryName> = names.iter().map(|name| self.entry_name(*name)).collect();
         for (file, _) in self.store.names()? {
@@ -129,7 +128,7 @@ impl Cache {
         Ok(())
     }
 
-    /// What an entry is called in this folder.
+    /// Returns the name of an entry in this folder.
     fn entry_name(&self, name: Fingerprint) -> EntryName {
         let marked = self.store.mark("entry", &name.0);
         let mut entry = [0; 16];
@@ -137,7 +136,7 @@ impl Cache {
         EntryName(entry)
     }
 
-    /// Removes a file, which another program may have done before.
+    /// Removes a file, which another program may already have done.
     fn remove(&self, file: &str) -> io::Result<()> {
         match self.store.remove(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -145,7 +144,7 @@ impl Cache {
         }
     }
 
-    /// Puts small files together, and lets old ones go.
+    /// Merges small files, and removes old ones.
     fn tidy(&self) -> io::Result<()> {
         let mut files: Vec<(String, SystemTime, u64)> = Vec::new();
         for (name, used) in self.store.names()? {
@@ -154,7 +153,7 @@ impl Cache {
                 files.push((name, used, size));
             }
         }
-        // The latest first, and of those the names decide.
+        // The latest first; equal times by name.
         files.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let mut all = 0;
         files.retain(|(name, _, size)| {
@@ -192,12 +191,12 @@ impl Cache {
     }
 }
 
-/// A file is called after its content: the same vectors twice are one file.
+/// Returns the name of a file, a hash of its content: the same vectors are one file.
 fn name_of(body: &[u8]) -> String {
     digest(body).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Files of entries, none too large.
+/// Splits entries into files of limited size.
 fn bodies<'a>(entries: impl Iterator<Item = (EntryName, &'a Direction)>) -> Vec<Vec<u8>> {
     let mut bodies: Vec<Vec<u8>> = Vec::new();
     for (name, row) in entries {
@@ -214,7 +213,7 @@ fn bodies<'a>(entries: impl Iterator<Item = (EntryName, &'a Direction)>) -> Vec<
     bodies
 }
 
-/// The entries of a file; `None` if there is something else in it.
+/// Parses the entries of a file; `None` if it is invalid.
 fn entries(mut body: &[u8]) -> Option<Vec<(EntryName, Direction)>> {
     let mut entries = Vec::new();
     while !body.is_empty() {

@@ -1,4 +1,4 @@
-//! The client of an endpoint.
+//! The client of an embeddings endpoint.
 
 use std::{iter, ops::Range, time::Duration};
 
@@ -11,41 +11,42 @@ use super::{
     refusal::{self, HIDDEN},
 };
 
-/// Texts in one request. Some endpoints accept no more by default.
+/// Maximum number of texts in one request. Some endpoints accept no more by default.
 pub(super) const BATCH: usize = 32;
 
-/// Bytes of the texts in one request.
+/// Maximum size of the texts in one request in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// So much of a text is sent; models look at little more than this.
+/// Maximum length of a text in bytes; models read little more than this.
 pub(super) const MAX_TEXT: usize = 8 << 10;
 
-/// How often a text that is refused is cut to half its length.
+/// How often a rejected text is cut to half its length.
 const HALVINGS: usize = 3;
 
-/// It is not cut to less: nothing is too long then, and what is left would mean something else.
+/// Minimum length of a cut text: a shorter one would not be rejected for its length, and would have
+/// another meaning.
 const SHORTEST: usize = 64;
 
 /// A text that no endpoint has a reason to reject. An endpoint that accepts it and rejects another
 /// text means that text.
 const PROBE: &str = "tool";
 
-/// So many requests may fail in a row before it is asked for the probe again.
+/// Number of consecutive failures after which the probe is sent again.
 const PATIENCE: usize = 16;
 
-/// Bytes of an answer beside its numbers.
+/// Size of a response without its numbers.
 const FRAME: usize = 64 << 10;
 
-/// Bytes of a number in an answer, with what is around it. A larger answer is refused.
+/// Maximum size of a number in a response, with separators. A larger response is rejected.
 const NUMBER: usize = 32;
 
-/// The longest message of a refusal that is reported, in characters.
+/// Maximum number of characters of a reported error message.
 const MAX_REFUSAL: usize = 300;
 
-/// How long to wait before a request is made again, unless the endpoint names a time.
+/// Delay before a retry, unless the endpoint sends `Retry-After`.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// If the endpoint names a longer time than this, it is not waited for.
+/// Maximum delay that is waited for.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// An endpoint that turns texts into vectors.
@@ -55,49 +56,48 @@ pub struct Embeddings {
     settings: EndpointSettings,
 }
 
-/// What became of the texts of one request.
+/// The result for the texts of one request.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// One for each text; `None` for those that the endpoint does not take, however short they
-    /// are made.
+    /// One vector for each text; `None` for those that the endpoint rejects at any length.
     pub vectors: Vec<Option<Vec<f32>>>,
-    /// What it said last about one that it did not take as it was.
+    /// The last error about a text that was rejected.
     pub refusal: Option<EmbeddingError>,
-    /// Whether it has sent any vector, so that what it refused was about a text.
+    /// Whether the endpoint has sent any vector, so that its errors are about texts.
     pub(super) has_answered: bool,
 }
 
 impl Embeddings {
-    /// A client of this endpoint.
+    /// Creates a client of this endpoint.
     ///
     /// # Errors
-    /// When HTTP cannot be set up.
+    /// If the HTTP client cannot be created.
     pub fn new(settings: EndpointSettings) -> Result<Self, EmbeddingError> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .connect_timeout(settings.connect_timeout)
             .timeout(settings.timeout)
-            // A key goes to the address that it was made for.
+            // A key must not be sent to another address.
             .redirect(redirect::Policy::none())
             .build()
             .map_err(EmbeddingError::Http)?;
         Ok(Self { http, settings })
     }
 
-    /// How it is asked.
+    /// Returns the settings of the endpoint.
     pub fn settings(&self) -> &EndpointSettings {
         &self.settings
     }
 
-    /// One vector for each text, in their order, all of one length.
+    /// Returns one vector for each text, in order, all of one length.
     ///
     /// # Errors
-    /// When the endpoint refuses or sends something else.
+    /// If the endpoint rejects the request or the response is invalid.
     pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbeddingError> {
         let mut vectors = Vec::with_capacity(texts.len());
         while vectors.len() < texts.len() {
             let batch = self.embed_batch(&texts[vectors.len()..]).await?;
-            let refused = || EmbeddingError::Garbled("the endpoint rejected a text".to_owned());
+            let refused = || EmbeddingError::InvalidResponse("the endpoint rejected a text".to_owned());
             match batch.vectors.into_iter().collect::<Option<Vec<_>>>() {
                 Some(found) => vectors.extend(found),
                 None => return Err(batch.refusal.unwrap_or_else(refused)),
@@ -110,25 +110,24 @@ impl Embeddings {
         }
     }
 
-    /// Vectors of as many of the first texts as go into one request, as far as the endpoint
-    /// takes them.
+    /// Returns vectors of as many of the first texts as fit into one request, as far as the
+    /// endpoint accepts them.
     ///
     /// # Errors
-    /// When it is the endpoint that fails and not one of the texts.
+    /// If the endpoint fails and not one of the texts.
     pub async fn embed_batch(&self, texts: &[String]) -> Result<Batch, EmbeddingError> {
         let mut batch = Batch::default();
         self.embed_into(texts, &mut batch).await?;
         Ok(batch)
     }
 
-    /// [`embed_batch`](Self::embed_batch) for those who may not wait for the end: what came
-    /// until then is in `batch`.
+    /// Runs [`embed_batch`](Self::embed_batch) for callers with a timeout: results so far are in
+    /// `batch`.
     pub(super) async fn embed_into(&self, texts: &[String], batch: &mut Batch) -> Result<(), EmbeddingError> {
         let texts: Vec<&str> = texts.iter().take(batch_len(texts)).map(|text| cut(text, MAX_TEXT)).collect();
         *batch = Batch { vectors: vec![None; texts.len()], ..Batch::default() };
-        // Ranges that are still to be sent. One that is refused is sent in halves, so that
-        // neither a bad text, nor one that is too long, nor a limit on their number stops the
-        // others.
+        // Ranges that are still to be sent. A rejected range is sent in halves, so that neither a
+        // bad text, nor one that is too long, nor a limit on their number affects the others.
         let mut ranges: Vec<Range<usize>> = iter::once(0..texts.len()).collect();
         let mut patience = 0;
         while let Some(range) = ranges.pop().filter(|range| !range.is_empty()) {
@@ -138,7 +137,7 @@ impl Embeddings {
                     batch.vectors[range].iter_mut().zip(found).for_each(|(place, vector)| *place = Some(vector));
                 }
                 Err(error) if error.may_concern_text() => {
-                    // An endpoint that refuses everything is not asked for each text.
+                    // An endpoint that rejects everything is not asked about each text.
                     if patience == 0 {
                         if self.request(&[PROBE]).await.is_err() {
                             return Err(error);
@@ -160,16 +159,15 @@ impl Embeddings {
         Ok(())
     }
 
-    /// The length of its vectors.
+    /// Requests the length of its vectors.
     ///
     /// # Errors
-    /// When it fails.
+    /// If the request fails.
     pub(super) async fn dimensions(&self) -> Result<usize, EmbeddingError> {
         Ok(self.request(&[PROBE]).await?.first().map_or(0, Vec::len))
     }
 
-    /// A text that was refused, shorter each time that it is refused again; `None` if it is not
-    /// taken at all.
+    /// Sends a rejected text again, shorter each time; `None` if it is never accepted.
     async fn shortened(&self, text: &str) -> Result<Option<Vec<f32>>, EmbeddingError> {
         for halving in 1..=HALVINGS {
             let shorter = cut(text, text.len() >> halving);
@@ -185,7 +183,7 @@ impl Embeddings {
         Ok(None)
     }
 
-    /// One request, made again once if the endpoint is busy.
+    /// Sends one request, and retries once if the endpoint is busy.
     async fn request(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbeddingError> {
         let mut response = self.send(texts).await?;
         if let Some(pause) = pause(&response) {
@@ -217,7 +215,7 @@ impl Embeddings {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(error))? {
             if body.len() + chunk.len() > most {
-                return Err(EmbeddingError::Garbled(format!("over the limit of {most} bytes")));
+                return Err(EmbeddingError::InvalidResponse(format!("over the limit of {most} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -226,12 +224,13 @@ impl Embeddings {
 
     fn broken(&self, error: reqwest::Error) -> EmbeddingError {
         if error.is_timeout() && !error.is_connect() {
-            return EmbeddingError::Slow(self.settings.timeout);
+            return EmbeddingError::Timeout(self.settings.timeout);
         }
         EmbeddingError::Unreachable(error.without_url())
     }
 
-    /// What a refusal says, for people. Some repeat the key that they do not know, or the texts.
+    /// Returns the message of an error response, without the key or the texts, which some endpoints
+    /// repeat.
     fn refusal(&self, body: &[u8], texts: &[&str]) -> String {
         let Some(mut message) = refusal::message(body) else { return String::new() };
         if let Some(key) = self.settings.key.as_ref().map(|key| key.expose()).filter(|key| !key.is_empty()) {
@@ -249,7 +248,7 @@ impl Embeddings {
     }
 }
 
-/// How long to wait before the request is made again, if that is worth it.
+/// Returns the delay before a retry, if a retry is useful.
 fn pause(response: &Response) -> Option<Duration> {
     let status = response.status();
     if status.as_u16() != 429 && !status.is_server_error() {
@@ -260,7 +259,7 @@ fn pause(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds)).filter(|pause| *pause <= MAX_BACKOFF)
 }
 
-/// How many of the first texts go into one request.
+/// Returns how many of the first texts fit into one request.
 fn batch_len(texts: &[String]) -> usize {
     let mut bytes = 0;
     let fits = |text: &&String| {
@@ -270,7 +269,7 @@ fn batch_len(texts: &[String]) -> usize {
     texts.iter().take(BATCH).take_while(fits).count()
 }
 
-/// The beginning of a text, at most so many bytes.
+/// Returns the start of a text, at most so many bytes.
 fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

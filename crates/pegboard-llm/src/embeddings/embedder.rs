@@ -20,7 +20,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
+use super::{Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::RecentVectors};
 use crate::causes::with_causes;
 
 /// After two failures within a minute, searches skip the endpoint for half a minute.
@@ -40,7 +40,7 @@ pub struct Embedder {
     cache: Option<Arc<Cache>>,
     /// Which tools are embedded.
     pub(super) selection: Selection,
-    pub(super) recent: Mutex<Recent>,
+    pub(super) recent: Mutex<RecentVectors>,
     pub(super) breaker: Breaker,
     /// For single requests within queries: what is too slow for many texts may be fast enough for
     /// one.
@@ -192,7 +192,7 @@ impl Embedder {
     }
 
     /// Returns the state and the counters.
-    pub fn standing(&self) -> VectorSourceStatus {
+    pub fn status(&self) -> VectorSourceStatus {
         let state = lock(&self.state);
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
         VectorSourceStatus {
@@ -212,11 +212,11 @@ impl Embedder {
 
 /// The direction of a vector that was checked.
 pub(super) fn direction(vector: &[f32]) -> Result<Arc<Direction>, EmbeddingError> {
-    let none = || EmbeddingError::Garbled("a vector has no direction".to_owned());
+    let none = || EmbeddingError::InvalidResponse("a vector has no direction".to_owned());
     Direction::of(vector).map(Arc::new).ok_or_else(none)
 }
 
-/// What is guarded is whole at any time, so poison does not matter.
+/// Locks a mutex. The guarded data is consistent at any time, so poison does not matter.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

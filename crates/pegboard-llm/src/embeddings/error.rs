@@ -1,49 +1,49 @@
-//! Why there are no vectors.
+//! Errors of embeddings endpoints.
 
 use std::time::Duration;
 
-/// Why there are no vectors.
+/// Why vectors are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddingError {
-    /// HTTP cannot be set up.
+    /// The HTTP client cannot be created.
     #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
     /// The endpoint could not be reached, or the connection broke.
     #[error("cannot reach the endpoint")]
     Unreachable(#[source] reqwest::Error),
-    /// It took too long.
+    /// The request timed out.
     #[error("the endpoint did not respond within {} s", .0.as_secs_f32())]
-    Slow(Duration),
-    /// It refuses.
+    Timeout(Duration),
+    /// The endpoint rejected the request.
     #[error("the endpoint answered with HTTP status {status}{message}")]
     Refused {
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// What it says, behind a colon; nothing if it says nothing.
+        /// The message of the endpoint after a colon; empty if there is none.
         message: String,
     },
-    /// What it sent are no vectors.
+    /// The response does not contain valid vectors.
     #[error("invalid response from the endpoint: {0}")]
-    Garbled(String),
-    /// Its vectors have another length than those of the tools.
+    InvalidResponse(String),
+    /// The vectors have another length than those of the tools.
     #[error("the endpoint's vectors have {found} dimensions; those of the tools have {expected}")]
     Dimensions {
-        /// Of the vectors that were known.
+        /// The length of the known vectors.
         expected: usize,
-        /// Of those that came now.
+        /// The length of the new vectors.
         found: usize,
     },
 }
 
 impl EmbeddingError {
-    /// What can be done about it.
+    /// Returns what the user can do about the error, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unreachable(_) => {
                 Some("check that it is running and that `url` is correct; for Ollama it ends with `:11434/v1`")
             }
-            Self::Slow(_) => {
+            Self::Timeout(_) => {
                 Some("a model that is loaded on demand is slow at first; raise `queryTimeout` or `timeout`")
             }
             Self::Refused { status: 300..=399, .. } => {
@@ -62,16 +62,17 @@ impl EmbeddingError {
                 "the model behind this name has changed; `pegboard serve` embeds the tools again, other commands do \
                  after you remove the folder `embeddings` in the state folder",
             ),
-            Self::Garbled(_) => {
+            Self::InvalidResponse(_) => {
                 Some("check that it is an OpenAI-compatible `/v1/embeddings` endpoint with an embedding model")
             }
             _ => None,
         }
     }
 
-    /// Whether it may be about one of the texts that were sent: others, fewer or shorter ones may
-    /// pass. Some endpoints fail as a whole over a text that is too long, or send zeros for it.
+    /// Returns whether the error may be about one of the texts, so that other, fewer or shorter
+    /// ones may succeed. Some endpoints fail as a whole over a text that is too long, or send zeros
+    /// for it.
     pub(super) fn may_concern_text(&self) -> bool {
-        matches!(self, Self::Refused { status: 400 | 413 | 422 | 424 | 500..=599, .. } | Self::Garbled(_))
+        matches!(self, Self::Refused { status: 400 | 413 | 422 | 424 | 500..=599, .. } | Self::InvalidResponse(_))
     }
 }

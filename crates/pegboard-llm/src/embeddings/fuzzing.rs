@@ -1,11 +1,11 @@
-//! What reads the answers of endpoints, for the fuzz targets alone.
+//! Parsers of responses, for the fuzz targets only.
 
 use super::{EmbeddingError, answer, refusal};
 
-/// The vectors of `count` texts in an endpoint's answer.
+/// Parses the vectors of `count` texts in an endpoint's response.
 ///
 /// # Errors
-/// When it is none.
+/// If the response is invalid.
 pub fn embeddings(body: &[u8], count: usize, dimensions: Option<usize>) -> Result<Vec<Vec<f32>>, EmbeddingError> {
     answer::read(body, count, dimensions)
 }

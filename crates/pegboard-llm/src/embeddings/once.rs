@@ -82,7 +82,7 @@ impl Embedder {
         let (mut done, mut refusal) = (0, None);
         while done < texts.len() {
             let batch = tokio::time::timeout(limit, self.endpoint.embed_batch(&texts[done..]));
-            let batch = batch.await.map_err(|_| EmbeddingError::Slow(limit))??;
+            let batch = batch.await.map_err(|_| EmbeddingError::Timeout(limit))??;
             let mut new = Vec::new();
             for ((name, _), vector) in missing[done..].iter().zip(&batch.vectors) {
                 new.extend(self.check_dimensions(vector.as_deref())?.map(|row| (*name, row)));

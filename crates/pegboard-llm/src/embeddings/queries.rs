@@ -106,7 +106,7 @@ impl Embedder {
             Err(error) => {
                 self.failed.fetch_add(count as u64, Ordering::Relaxed);
                 // They had what the whole texts left of the time, which says nothing of the endpoint.
-                if part == Part::Wholes || !matches!(error, EmbeddingError::Slow(_)) {
+                if part == Part::Wholes || !matches!(error, EmbeddingError::Timeout(_)) {
                     self.note_failure(&error);
                 }
                 Rows::new()
@@ -140,7 +140,7 @@ impl Embedder {
             Ok(done) => done?,
             // Some texts were answered, so the endpoint itself works.
             Err(_) if batch.has_answered => {}
-            Err(_) => return Err(EmbeddingError::Slow(self.settings().query_timeout)),
+            Err(_) => return Err(EmbeddingError::Timeout(self.settings().query_timeout)),
         }
         let rows = batch.vectors.iter().map(|vector| self.check_dimensions(vector.as_deref())).collect();
         if matches!(rows, Err(EmbeddingError::Dimensions { .. })) {

@@ -10,10 +10,10 @@ use tokio::{runtime::Handle, sync::watch};
 
 use super::{embedder::Embedder, upkeep};
 
-/// A ranker whose tools are embedded in the background, whatever catalog comes by.
+/// A ranker whose tools are embedded in the background, for every catalog it ranks.
 ///
-/// It ranks as the ranker inside does, with the vectors that there are by then. Dropped, it
-/// stops asking the endpoint.
+/// It ranks like the inner ranker, with the vectors that are available. Dropping it stops requests
+/// to the endpoint.
 #[derive(Debug)]
 pub struct EmbeddingRanker {
     inner: Arc<dyn Ranker>,
@@ -32,7 +32,7 @@ impl VectorSource for Source {
     }
 
     fn status(&self) -> VectorSourceStatus {
-        self.0.standing()
+        self.0.status()
     }
 }
 

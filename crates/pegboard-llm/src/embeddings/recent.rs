@@ -1,24 +1,24 @@
-//! Vectors of the queries that were asked last.
+//! A cache of the vectors of recent queries.
 
 use std::{collections::HashMap, sync::Arc};
 
 use pegboard_core::vectors::Direction;
 
-/// So many are kept.
+/// Maximum number of queries.
 const KEPT: usize = 1_024;
 
-/// A longer query is not kept.
+/// Maximum length of a query in bytes.
 const LONGEST: usize = 2_048;
 
-/// The latest queries and their vectors.
+/// The recent queries and their vectors.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentVectors {
     clock: u64,
     rows: HashMap<Box<str>, (u64, Arc<Direction>)>,
 }
 
-impl Recent {
-    /// The vector of a query, which counts as used now.
+impl RecentVectors {
+    /// Returns the vector of a query, and marks it as used.
     pub(super) fn get(&mut self, query: &str) -> Option<Arc<Direction>> {
         self.clock += 1;
         let (used, row) = self.rows.get_mut(query)?;
@@ -26,7 +26,7 @@ impl Recent {
         Some(Arc::clone(row))
     }
 
-    /// Keeps the vector of a query; the one that was used longest ago makes room.
+    /// Adds the vector of a query; the least recently used one is removed.
     pub(super) fn put(&mut self, query: &str, row: Arc<Direction>) {
         if query.len() > LONGEST {
             return;
@@ -34,13 +34,13 @@ impl Recent {
         self.clock += 1;
         self.rows.insert(query.into(), (self.clock, row));
         if self.rows.len() > KEPT {
-            // No two were used at the same time.
+            // No two have the same time of use.
             let oldest = self.rows.iter().min_by_key(|(_, (used, _))| *used).map(|(query, _)| query.clone());
             oldest.map(|oldest| self.rows.remove(&oldest));
         }
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
     }
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_goes() {
         let row = || Arc::new(Direction::of(&[1.0]).expect("a direction"));
-        let mut recent = Recent::default();
+        let mut recent = RecentVectors::default();
         (0..KEPT).for_each(|at| recent.put(&at.to_string(), row()));
         assert!(recent.get("0").is_some());
         recent.put("new", row());

@@ -1,11 +1,11 @@
-//! What an endpoint says when it refuses, without what it was sent.
+//! Error messages of endpoints, without the texts that were sent.
 
 use serde_json::Value;
 
 /// The replacement for text that is not repeated.
 pub(super) const HIDDEN: &str = "[hidden]";
 
-/// So many bytes of a text are enough to know it by; messages often repeat a part.
+/// Number of bytes by which a text is recognized; messages often repeat a part.
 const KNOWN_BY: usize = 16;
 
 /// Returns the message of a refusal, if it has a known form. Other bodies are not reported, since
@@ -16,7 +16,7 @@ pub(super) fn message(body: &[u8]) -> Option<String> {
     places.iter().find_map(|place| json.pointer(place).and_then(Value::as_str)).map(str::to_owned)
 }
 
-/// The message without a text that it repeats, or begins to repeat.
+/// Returns the message without a text that it repeats, or begins to repeat.
 pub(super) fn without(message: &str, text: &str) -> String {
     let text = text.trim();
     let known_by = &text[..text.ceil_char_boundary(KNOWN_BY)];
@@ -27,7 +27,7 @@ pub(super) fn without(message: &str, text: &str) -> String {
     while let Some(at) = rest.find(known_by) {
         let common = rest[at..].chars().zip(text.chars()).take_while(|(a, b)| a == b);
         let end = at + common.map(|(letter, _)| letter.len_utf8()).sum::<usize>();
-        // A short one is often a part of words that mean something else.
+        // A short text is often a part of other words.
         let is_in_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
         let is_part = known_by.len() < KNOWN_BY
             && (is_in_word(rest[..at].chars().next_back().or(before)) || is_in_word(rest[end..].chars().next()));

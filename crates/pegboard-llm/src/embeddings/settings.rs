@@ -1,34 +1,34 @@
-//! Which endpoint, which model, and how long to wait for it.
+//! The settings of an embeddings endpoint.
 
 use std::{fmt, time::Duration};
 
 use pegboard_core::Secret;
 
-/// An endpoint and how it is asked.
+/// The address, model and timeouts of an endpoint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EndpointSettings {
-    /// Where it is, as in `https://api.openai.com/v1`; `/embeddings` is put behind it.
+    /// The base URL, as in `https://api.openai.com/v1`; `/embeddings` is appended.
     pub url: String,
-    /// The model to ask for.
+    /// The model.
     pub model: String,
-    /// What is sent as `Authorization: Bearer …`.
+    /// The key in `Authorization: Bearer …`.
     pub key: Option<Secret>,
-    /// How long vectors are to be, where the model leaves a choice.
+    /// The requested length of vectors, for models with a choice.
     pub dimensions: Option<usize>,
-    /// How long a request for vectors of tools may take.
+    /// Timeout of a request for vectors of tools.
     pub timeout: Duration,
-    /// How long a search waits for the vector of its query, in all.
+    /// Timeout for the vectors of a query, in total.
     pub query_timeout: Duration,
-    /// How long a connection may take.
+    /// Timeout of a connection.
     pub connect_timeout: Duration,
-    /// What some models want in front of a query, such as `query: `.
+    /// The prefix of queries that some models need, such as `query: `.
     pub query_prefix: String,
-    /// What they want in front of a text that is searched, such as `passage: `.
+    /// The prefix of searched texts that some models need, such as `passage: `.
     pub document_prefix: String,
 }
 
 impl EndpointSettings {
-    /// An endpoint with the usual times, without a key and without prefixes.
+    /// Creates settings with the default timeouts, without a key and without prefixes.
     pub fn new(url: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -43,7 +43,7 @@ impl EndpointSettings {
         }
     }
 
-    /// The address that is asked. People write it with and without its last part.
+    /// Returns the URL of requests. Users write the base URL with and without its last part.
     pub(super) fn endpoint(&self) -> String {
         let (base, query) = self.url.find(['?', '#']).map_or((self.url.as_str(), ""), |at| self.url.split_at(at));
         let base = base.trim_end_matches('/');
@@ -51,7 +51,7 @@ impl EndpointSettings {
         format!("{base}{last}{query}")
     }
 
-    /// The address for people: without a name, a password or a query, which may be secret.
+    /// Returns the URL for messages: without user name, password and query, which may be secret.
     pub(super) fn redacted_url(&self) -> String {
         let endpoint = self.endpoint();
         let Some((scheme, rest)) = endpoint.split_once("://") else { return "…".to_owned() };

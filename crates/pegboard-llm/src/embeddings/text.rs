@@ -1,4 +1,4 @@
-//! What of a tool is embedded.
+//! The text of a tool that is embedded.
 
 use pegboard_core::{
     Tool,
@@ -6,23 +6,23 @@ use pegboard_core::{
 };
 use serde_json::Value;
 
-/// So much of a description is taken. Small models read about 250 tokens, and what comes first
-/// says most.
+/// Maximum length of a description. Small models read about 250 tokens, and the beginning matters
+/// most.
 const DESCRIPTION: usize = 800;
 
-/// So many parameters are named.
+/// Maximum number of parameters.
 const PARAMETERS: usize = 24;
 
-/// Bytes of all of it.
+/// Maximum length of the text in bytes.
 const ALL: usize = 1_500;
 
-/// A tool in a sentence: its server, its name in words, what it does, and its parameters.
+/// Returns the text of a tool: its server, its name in words, its description, and its parameters.
 pub fn tool_text(tool: &Tool) -> String {
     let mut text = String::new();
     if let Some(server) = tool.server_name() {
         push_words(&mut text, server);
     }
-    // What models call it may carry the server's name again.
+    // The name for models may repeat the server's name.
     push_words(&mut text, tool.upstream_name());
     text.push(':');
     for part in [tool.title(), Some(tool.description()), tool.search_hint()].into_iter().flatten() {
@@ -40,7 +40,7 @@ pub fn tool_text(tool: &Tool) -> String {
     text
 }
 
-/// The names of its parameters, in words.
+/// Returns the names of its parameters, in words.
 fn parameters(tool: &Tool) -> Vec<String> {
     let Some(schema) = tool.input_schema() else { return Vec::new() };
     let Ok(schema) = serde_json::from_str::<Value>(schema) else { return Vec::new() };
@@ -57,7 +57,7 @@ fn parameters(tool: &Tool) -> Vec<String> {
     names
 }
 
-/// Puts the words of an identifier behind a text, in lower case: `createPullRequest` and
+/// Appends the words of an identifier to a text, in lower case: `createPullRequest` and
 /// `create_pull_request` become `create pull request`.
 fn push_words(text: &mut String, name: &str) {
     let mut before = None;

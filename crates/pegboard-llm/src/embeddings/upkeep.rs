@@ -20,16 +20,17 @@ const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// How often the dimensions are checked, which tell whether the model behind the endpoint changed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// So many batches in a row of which the endpoint takes no text are one too many.
+/// Number of consecutive batches without an accepted text after which embedding stops.
 const MOST_FRUITLESS: usize = 2;
 
-/// Bytes of all vectors of a table. Tools beyond it have none, and are ranked without.
+/// Maximum size of all vectors of a table in bytes. Further tools have none, and are ranked
+/// without.
 const TABLE_BYTES: usize = 1 << 30;
 
 /// Receives every table that is more complete than the one before.
 pub(super) type Publish<'a> = &'a mut (dyn FnMut(&Arc<ToolVectors>) + Send);
 
-/// The tools that share a text, and so a vector.
+/// The tools that share a text, and therefore a vector.
 #[derive(Debug)]
 struct Wanted {
     name: Fingerprint,
@@ -130,7 +131,7 @@ impl Embedder {
         made.await.unwrap_or_default()
     }
 
-    /// Fetches what is missing beside `rows`.
+    /// Fetches the vectors that are not in `rows`.
     async fn fetch(
         &self,
         catalog: &Catalog,
@@ -160,11 +161,12 @@ impl Embedder {
                 Err(error) => break Err(error),
             }
             done += batch.vectors.len();
-            // It takes something, but hardly any tool: then it is not asked for each of them.
+            // The endpoint accepts something, but hardly any tool: then it is not asked about each
+            // of them.
             if let Some(refusal) = batch.refusal.filter(|_| fruitless == MOST_FRUITLESS) {
                 break Err(refusal);
             }
-            if progress.is_worth_telling() {
+            if progress.is_worth_publishing() {
                 progress.publish(self, publish);
             }
         };
@@ -177,13 +179,13 @@ impl Embedder {
 struct Progress {
     rows: Vec<(Arc<Tool>, Arc<Direction>)>,
     refused: usize,
-    /// How many rows the last table had that was published.
+    /// The number of rows of the last published table.
     published: usize,
     tools: usize,
 }
 
 impl Progress {
-    /// Takes in one batch; what of it is to be kept.
+    /// Adds one batch; returns the part of it that must be cached.
     fn take(
         &mut self,
         wanted: &[Wanted],
@@ -209,8 +211,9 @@ impl Progress {
         Ok(new)
     }
 
-    /// A table costs as much as it has rows; each is half as large again as the one before.
-    fn is_worth_telling(&self) -> bool {
+    /// Returns whether the table has grown enough to be published: the cost of a table is
+    /// proportional to its rows, so each is half as large again as the previous one.
+    fn is_worth_publishing(&self) -> bool {
         self.rows.len() > self.published + self.published / 2
     }
 
@@ -226,7 +229,7 @@ impl Progress {
     }
 }
 
-/// Whether a table may have no more rows.
+/// Returns whether a table must not grow any more.
 fn is_full(rows: &[(Arc<Tool>, Arc<Direction>)]) -> bool {
     let dimensions = rows.first().map_or(0, |(_, row)| row.dimensions());
     rows.len().saturating_mul(dimensions) > TABLE_BYTES
@@ -266,7 +269,7 @@ pub(super) async fn keep_current(
                 }
                 Err(error) => {
                     embedder.note_failure(&error);
-                    // Of another catalog something may be known.
+                    // Vectors of another catalog may be cached.
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         changed = catalogs.changed() => if changed.is_err() { return },

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-/// The fields of a body, in their order.
+/// The fields of a body, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Body<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
 
@@ -14,7 +14,7 @@ enum Field<'a> {
     Value(Cow<'a, Value>),
     /// A list, with an optional first item.
     List(Option<Value>, &'a [Value]),
-    /// A list in which other items stand in the places of some.
+    /// A list with some items replaced.
     Patched(&'a [Value], Vec<(usize, Value)>),
     /// A list of one object, which has a list under this key.
     Nested(&'static str, &'a [Value]),
@@ -33,12 +33,12 @@ impl<'a> Body<'a> {
         self.0.push((key.into(), Field::List(None, list)));
     }
 
-    /// [`list`](Self::list) with something in front.
+    /// Adds a [`list`](Self::list) with an optional first item.
     pub(super) fn list_behind(&mut self, key: &'static str, first: Option<Value>, list: &'a [Value]) {
         self.0.push((key.into(), Field::List(first, list)));
     }
 
-    /// [`list`](Self::list) with `other` items in some places.
+    /// Adds a [`list`](Self::list) with `other` items at some positions.
     pub(super) fn list_with(&mut self, key: &'static str, list: &'a [Value], other: Vec<(usize, Value)>) {
         self.0.push((key.into(), Field::Patched(list, other)));
     }
@@ -47,7 +47,7 @@ impl<'a> Body<'a> {
         self.0.push((key.into(), Field::Nested(inner, list)));
     }
 
-    /// Further fields, which win over those that are there.
+    /// Adds further fields, which take precedence.
     pub(super) fn extend(&mut self, extra: &'a Map<String, Value>) {
         for (key, value) in extra {
             let field = Field::Value(Cow::Borrowed(value));

@@ -172,8 +172,8 @@ async fn queries_are_remembered_and_asked_for_together() {
     let before = endpoint.requests().len();
     assert!(asked(&embedder, "b").await);
     assert_eq!(endpoint.requests().len(), before);
-    let standing = embedder.standing();
-    assert_eq!((standing.fetched, standing.known, standing.failed), (2, 1, 0));
+    let status = embedder.status();
+    assert_eq!((status.fetched, status.known, status.failed), (2, 1, 0));
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn what_nobody_may_see_is_not_sent() {
     let embedder = embedder.with_selection(Selection::everything().deny(["s:tool_1"]));
     let (table, done) = tools(&embedder, &catalog(3)).await;
     assert!(done.is_ok());
-    assert_eq!((table.len(), embedder.standing().tools), (2, 2));
+    assert_eq!((table.len(), embedder.status().tools), (2, 2));
     assert!(!endpoint.requests().concat().iter().any(|text| text.contains("thing 1")));
 }
 
@@ -198,7 +198,7 @@ async fn one_tool_that_is_refused_does_not_stop_the_others() {
         let embedder = embedder(&endpoint, None);
         let (table, done) = tools(&embedder, &catalog).await;
         assert!(done.is_ok(), "{conduct:?}: {done:?}");
-        assert_eq!((table.len(), embedder.standing().refused), (40, 1), "{conduct:?}");
+        assert_eq!((table.len(), embedder.status().refused), (40, 1), "{conduct:?}");
     }
 }
 
@@ -214,9 +214,9 @@ async fn one_query_that_is_refused_is_nobody_elses_concern() {
         assert!(vectors.get(&bad).is_none() && vectors.get("good").is_some());
         assert!(!asked(&embedder, &format!("poison poison poison poison alone {at}")).await);
     }
-    let standing = embedder.standing();
-    assert_eq!((standing.fetched, standing.failed, standing.skipped), (1, 10, 0));
-    assert_eq!(standing.problem, None);
+    let status = embedder.status();
+    assert_eq!((status.fetched, status.failed, status.skipped), (1, 10, 0));
+    assert_eq!(status.problem, None);
 }
 
 fn several(whole: &str, requests: &[&str]) -> QueryTexts {
@@ -235,14 +235,14 @@ async fn requests_that_take_too_long_cost_the_query_nothing() {
         let vectors = embedder.embed_queries(vec![several(&whole, &["slow", "fast"])]).await;
         assert!(vectors.get(&whole).is_some() && vectors.get("fast").is_none());
     }
-    let standing = embedder.standing();
-    assert_eq!((standing.fetched, standing.failed, standing.skipped), (4, 4, 4), "requests are given up, queries not");
-    assert_eq!((standing.problem, endpoint.requests().len() - before), (None, 6));
+    let status = embedder.status();
+    assert_eq!((status.fetched, status.failed, status.skipped), (4, 4, 4), "requests are given up, queries not");
+    assert_eq!((status.problem, endpoint.requests().len() - before), (None, 6));
     // Without the whole they are of no use.
     endpoint.conduct(Conduct::RefusesWord("poison", 400));
     embedder.embed_queries(vec![several("poison", &["one", "two"])]).await;
-    let standing = embedder.standing();
-    assert_eq!((standing.failed, standing.skipped), (5, 6));
+    let status = embedder.status();
+    assert_eq!((status.failed, status.skipped), (5, 6));
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn the_same_call_has_the_same_vectors_again() {
     assert_eq!(endpoint.requests().last().map(Vec::len), Some(24), "nothing is paid for in vain");
     let before = endpoint.requests().len();
     assert_eq!(embedder.embed_queries(queries).await, vectors);
-    assert_eq!((endpoint.requests().len(), embedder.standing().skipped), (before, 24));
+    assert_eq!((endpoint.requests().len(), embedder.status().skipped), (before, 24));
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn many_searches_are_few_requests_at_once() {
         assert!(!one.await.expect("an answer"));
     }
     assert_eq!(endpoint.requests().len() - before, MAX_CONCURRENT_QUERIES);
-    assert_eq!(embedder.standing().skipped, 20);
+    assert_eq!(embedder.status().skipped, 20);
 }
 
 #[tokio::test]
@@ -293,9 +293,9 @@ async fn a_dead_endpoint_costs_two_waits() {
         assert!(!asked(&embedder, query).await);
     }
     assert_eq!(endpoint.requests().len() - before, 2, "then it is left alone");
-    let standing = embedder.standing();
-    assert_eq!((standing.failed, standing.skipped), (2, 2));
-    assert_eq!(standing.problem.as_deref(), Some("the endpoint did not respond within 3 s"));
+    let status = embedder.status();
+    assert_eq!((status.failed, status.skipped), (2, 2));
+    assert_eq!(status.problem.as_deref(), Some("the endpoint did not respond within 3 s"));
 }
 
 #[tokio::test]
@@ -306,10 +306,10 @@ async fn a_vector_of_another_length_is_not_used() {
     endpoint.conduct(Conduct::Dimensions(5));
     assert!(!asked(&embedder, "a").await);
     let problem = "the endpoint's vectors have 5 dimensions; those of the tools have 64";
-    assert_eq!(embedder.standing().problem.as_deref(), Some(problem));
+    assert_eq!(embedder.status().problem.as_deref(), Some(problem));
     endpoint.conduct(Conduct::Answers);
     assert!(asked(&embedder, "a").await);
-    assert_eq!(embedder.standing().problem, None);
+    assert_eq!(embedder.status().problem, None);
 }
 
 #[tokio::test]
@@ -360,12 +360,12 @@ async fn a_late_vector_of_the_old_model_is_not_used() {
 /// Waits until as many tools have a vector.
 async fn embedded(embedder: &Embedder, count: usize) {
     let wait = async {
-        while embedder.standing().embedded != count {
+        while embedder.status().embedded != count {
             tokio::task::yield_now().await;
         }
     };
     let waited = tokio::time::timeout(PATIENCE, wait).await;
-    assert!(waited.is_ok(), "{:?}", embedder.standing());
+    assert!(waited.is_ok(), "{:?}", embedder.status());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -418,7 +418,7 @@ async fn another_ranker_takes_over_what_is_known() {
     };
     assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok());
     assert_eq!(endpoint.requests()[before..], [["thing 2".to_owned()]]);
-    assert_eq!(embedder.standing().known, 1);
+    assert_eq!(embedder.status().known, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -431,7 +431,7 @@ async fn another_catalog_is_not_kept_waiting_by_a_failure() {
     let ranker = EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
     ranker.prepare(&catalog(1).with_server(Server { name: "t".into(), ..Server::default() }, raw(1)).0);
     embedded(&embedder, 1).await;
-    while embedder.standing().problem.is_none() {
+    while embedder.status().problem.is_none() {
         tokio::task::yield_now().await;
     }
     ranker.prepare(&known);
