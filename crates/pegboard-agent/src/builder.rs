@@ -184,7 +184,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the learner that is told about calls after a search; by default nothing is learned.
+    /// Sets the learner that receives calls after a search; by default nothing is learned.
     /// Usage is that of the [local user](pegboard_discovery::Holder::Local).
     pub fn learner(mut self, learner: Arc<dyn Learner>) -> Self {
         self.learner = Some(learner);

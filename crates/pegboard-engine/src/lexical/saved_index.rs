@@ -23,7 +23,7 @@ pub struct ParsedIndex {
     segment: Segment,
 }
 
-/// What a ranker keeps of its index; see [`PersistentIndex`].
+/// The implementation of [`PersistentIndex`] that the rankers share.
 impl Searcher {
     pub(crate) fn index_key(&self) -> u64 {
         let model = self.model.as_ref().map(|model| model.checksum());

@@ -34,7 +34,7 @@ pub(super) static PROVIDER: Profile = Profile {
     capabilities: Profile::no_capabilities,
 };
 
-/// What OpenAI enforces of schemas, in both of its APIs.
+/// The schema rules of OpenAI, in both of its APIs.
 pub(super) const SCHEMA_RULES: &[SchemaRule] = &[
     SchemaRule::IsObject,
     SchemaRule::HasObjectType,

@@ -26,7 +26,7 @@ pub(crate) struct Profile {
     pub(crate) is_key_optional: bool,
     /// Tools that one request may define.
     pub(crate) max_tools: usize,
-    /// What it enforces of the input schemas of tools.
+    /// The rules for input schemas of tools.
     pub(crate) schema_rules: &'static [SchemaRule],
     /// Returns what a model can do; the name is in lower case.
     pub(crate) capabilities: fn(name: &str) -> Capabilities,
@@ -53,7 +53,7 @@ pub struct Variables {
     pub base_urls: &'static [&'static str],
 }
 
-/// What a model can do, and what it demands.
+/// The capabilities and requirements of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// Whether it understands `defer_loading` and references to tools.

@@ -20,7 +20,7 @@ const MAPPINGS_BYTES: u64 = 1 << 20;
 /// Upper bound of the kernel memory of an unread socket, by the usual limit of the kernel.
 const SOCKET_BYTES: u64 = 2 * 212_992;
 
-/// What processes hold without a file name.
+/// The disk space and memory that processes hold without a file name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeldResources {
     /// Bytes in files on the disk of the working folder.
