@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::{choice, pieces};
-use pegboard_mcp::{events::{Event, EventReader}, rpc::Message};
+use pegboard_mcp::{sse::{Event, EventReader}, rpc::Message};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((limit, bytes)) = choice(bytes) else { return };

@@ -1,11 +1,11 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
 pub(crate) mod attack;
-mod neighbours;
-pub(crate) mod real;
+mod isolation;
+pub(crate) mod real_servers;
 mod sessions;
 pub(crate) mod soak;
-mod starting;
+mod startup;
 pub(crate) mod throughput;
 
 use std::{
@@ -19,7 +19,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{pipe::Pipe, say, served};
+use crate::{gateway, pipe::Pipe, say};
 
 /// Calls of each kind.
 const CALLS: usize = 2000;
@@ -32,7 +32,7 @@ const FLEET: &str = "../shared/data/fleet/tools.jsonl";
 
 /// Measures the release build. `fleet` names a catalog for the search, if there is one.
 pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
-    let fixture = served::fixture("release")?;
+    let fixture = gateway::fixture("release")?;
     let direct = direct_calls(&fixture)?;
     let mut rows = vec![("direct call on a pipe", direct.clone())];
     {
@@ -40,7 +40,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
             "mcpServers": {"fixture": {"command": fixture, "args": ["--extras"]}},
             "pegboard": {"exposure": "never"},
         });
-        let gateway = served::Served::start("release", "bench-call", &config)?;
+        let gateway = gateway::Served::start("release", "bench-call", &config)?;
         let session = Session::begin(&gateway.url)?;
         rows.push(("the same through the gateway", session.calls("echo", &json!({"message": "hello"}))?));
     }
@@ -59,9 +59,9 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
     let servers = json!({"fixture": {"command": fixture, "args": catalog(fleet.unwrap_or(FLEET))?}});
     throughput::task(None)?;
-    neighbours::run(&fixture)?;
+    isolation::run(&fixture)?;
     sessions::run(&servers)?;
-    starting::run(&fixture, fleet.unwrap_or(FLEET))
+    startup::run(&fixture, fleet.unwrap_or(FLEET))
 }
 
 /// The value below which a share of the sorted times lies.
@@ -206,7 +206,7 @@ fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), St
         "mcpServers": {"fixture": {"command": fixture, "args": args}},
         "pegboard": {"dialect": "bridge"},
     });
-    let gateway = served::Served::start("release", "bench-search", &config)?;
+    let gateway = gateway::Served::start("release", "bench-search", &config)?;
     let session = Session::begin(&gateway.url)?;
     let mut next = 0;
     let before = processor_ms(gateway.pid());

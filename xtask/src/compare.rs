@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 
 use crate::{
-    bench_gateway::{at, expect_result, real, resident_mb},
+    bench_gateway::{at, expect_result, real_servers, resident_mb},
     peers,
     pipe::Pipe,
     say,
@@ -100,7 +100,7 @@ pub(crate) fn run(is_written: bool) -> Result<(), String> {
     peers::install()?;
     peers::install_bench()?;
     let tokens = tiktoken_rs::o200k_base().map_err(|error| error.to_string())?;
-    let servers = real::servers()?;
+    let servers = real_servers::servers()?;
     let config = json!({"mcpServers": servers}).to_string();
     fs::write(CONFIG, config).map_err(|error| format!("cannot write `{CONFIG}`: {error}"))?;
     let queries =

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::{peers, say, served};
+use crate::{gateway, peers, say};
 
 /// One run of the suite.
 struct Run {
@@ -76,10 +76,10 @@ fn one(run: &Run) -> Result<(), String> {
         run.upstream
     );
     let config = json!({
-        "mcpServers": {"fixture": {"command": served::fixture("debug")?, "args": ["--era", run.upstream]}},
+        "mcpServers": {"fixture": {"command": gateway::fixture("debug")?, "args": ["--era", run.upstream]}},
         "pegboard": {"exposure": if run.search { "always" } else { "never" }},
     });
-    let gateway = served::Served::start("debug", "conformance", &config)?;
+    let gateway = gateway::Served::start("debug", "conformance", &config)?;
     gateway.wait_until_settled()?;
     let results = Path::new("target/conformance");
     let _ = fs::remove_dir_all(results);

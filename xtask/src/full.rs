@@ -38,7 +38,7 @@ const PARTS: [Part; 10] = [
     Part {
         name: "bench-real",
         lacks: lacks_peers,
-        run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+        run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run())),
     },
     Part {
         name: "compare",

@@ -8,10 +8,10 @@ mod debian;
 mod full;
 mod fuzz;
 mod gates;
+mod gateway;
 mod mutants;
 mod peers;
 mod pipe;
-mod served;
 
 use std::{
     env,
@@ -77,7 +77,9 @@ fn main() -> ExitCode {
         }
         Some("bench-throughput") => build_release()
             .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
-        Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+        Some("bench-real") => {
+            build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run()))
+        }
         Some("compare") => {
             let is_written = args.any(|arg| arg == "--write");
             build_release().and_then(|()| step("other gateways", |_: &str| compare::run(is_written)))

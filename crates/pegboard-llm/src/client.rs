@@ -3,7 +3,7 @@
 use std::{env, time::Duration};
 
 use pegboard_core::{Secret, text::excerpt};
-use pegboard_mcp::events::EventReader;
+use pegboard_mcp::sse::EventReader;
 use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
 

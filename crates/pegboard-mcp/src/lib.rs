@@ -1,7 +1,7 @@
 //! The wire format of MCP: messages, protocol versions, streams and headers.
 //!
 //! Messages are raw JSON ([`json`], [`rpc`]) and not a typed model: a proxy must not lose fields that
-//! it does not know, reorder keys or rewrite numbers. [`era`] names the protocol versions, [`events`]
+//! it does not know, reorder keys or rewrite numbers. [`era`] names the protocol versions, [`sse`]
 //! reads server-sent events, [`lines`] reads lines of bounded length, [`headers`] mirrors parameters
 //! in HTTP headers, and [`trace`] carries the trace context of a request. Nothing here opens a
 //! connection or needs a runtime.
@@ -14,11 +14,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod answer_scan;
 pub mod era;
-pub mod events;
 pub mod headers;
 pub mod json;
 pub mod lines;
 pub mod rpc;
-mod skim;
+pub mod sse;
 pub mod trace;

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::skim::Skimmer;
+use crate::answer_scan::Skimmer;
 
 /// One line, or the news that there was one that is too long.
 #[derive(Debug)]

@@ -7,25 +7,25 @@
 //! Every function exists on every system with the same signature, and does nothing where the system
 //! has no such thing. Tests also compile and run what other systems get.
 
-#[cfg(any(test, not(target_os = "linux")))]
-#[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
+mod not_linux;
 #[cfg(any(test, not(unix)))]
 #[cfg_attr(unix, expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
-mod other;
+mod not_unix;
 #[cfg(unix)]
 mod unix;
 
 use std::{io, thread, time::Duration};
 
-#[cfg(not(target_os = "linux"))]
-use self::elsewhere as table;
 #[cfg(target_os = "linux")]
 use self::linux as table;
+#[cfg(not(target_os = "linux"))]
+use self::not_linux as table;
 #[cfg(not(unix))]
-use self::other as system;
+use self::not_unix as system;
 use self::table::Entries;
 #[cfg(unix)]
 use self::unix as system;

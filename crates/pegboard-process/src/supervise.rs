@@ -10,20 +10,20 @@
 //! parent-death signal (`leaf.rs`), and in a process namespace everything below it ends with the
 //! namespace's first process (`namespace.rs`).
 
-#[cfg(any(test, not(target_os = "linux")))]
-#[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod leaf;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod namespace;
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
+mod not_linux;
 
-#[cfg(not(target_os = "linux"))]
-pub use self::elsewhere::run;
 #[cfg(target_os = "linux")]
 pub use self::linux::run;
+#[cfg(not(target_os = "linux"))]
+pub use self::not_linux::run;
 
 /// Whether a server that is a child process runs in a process (PID) namespace, so that
 /// everything it has started ends with it even when Pegboard and its supervisor are killed.

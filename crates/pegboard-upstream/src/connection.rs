@@ -27,7 +27,7 @@ pub use self::{
 use pegboard_mcp::era::Era;
 
 use self::{calls::Calls, news::News, questions::Questions};
-use crate::{redact::Redactor, talk::TalkNotes, transport::Outbound};
+use crate::{redact::Redactor, server_output::TalkNotes, transport::Outbound};
 
 /// What both directions of a connection share.
 #[derive(Debug)]

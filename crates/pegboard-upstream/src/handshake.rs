@@ -18,7 +18,7 @@ use crate::{
     environment::Environment,
     listing::MAX_TEXT,
     redact::Redactor,
-    talk::TalkNotes,
+    server_output::TalkNotes,
     transport::{
         Outbound,
         http::{ClientError, HttpClient, is_modern_refusal},

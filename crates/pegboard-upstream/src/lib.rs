@@ -11,6 +11,7 @@
 //! OAuth is used, in one file of [`auth`].
 
 pub mod auth;
+mod call_queue;
 mod causes;
 pub mod config;
 pub mod connection;
@@ -26,11 +27,11 @@ mod pins;
 pub mod queue;
 mod redact;
 mod server;
-mod talk;
+mod server_output;
 mod trace;
 mod transport;
-mod turns;
 
+pub use call_queue::{Busy, OnBehalf, Turn, Turns};
 pub use causes::{causes, with_causes};
 pub use connection::{Call, CallError, Event, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};
@@ -39,6 +40,5 @@ pub use listing::{Item, ListKind, Lists};
 pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use redact::{HIDDEN, SecretFilter};
 pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
-pub use talk::Talk;
+pub use server_output::Talk;
 pub use transport::local::{Answering, LocalClient, LocalServer};
-pub use turns::{Busy, OnBehalf, Turn, Turns};

@@ -40,6 +40,7 @@ use pegboard_mcp::{
 
 use crate::{
     auth::{Bearer, Logins},
+    call_queue::{OnBehalf, Turns},
     config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
     environment::Reserved,
@@ -47,9 +48,8 @@ use crate::{
     listing::{Item, Lists},
     pins::Pins,
     redact::{Redactor, Shared},
-    talk::{Talk, TalkNotes},
+    server_output::{Talk, TalkNotes},
     trace,
-    turns::{OnBehalf, Turns},
 };
 
 /// How long a server may take to agree to a subscription.

@@ -5,7 +5,7 @@ use std::{sync::{Arc, Mutex, OnceLock}, task::Poll, time::Duration};
 use axum::{Router, body::{Body, BodyDataStream}, http::{HeaderValue, Method, Request, Response, header}};
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings};
-use pegboard_mcp::{era::meta, events::EventReader, headers::decode, json::{Fields, Raw, raw}, rpc::{Id, Message}};
+use pegboard_mcp::{era::meta, sse::EventReader, headers::decode, json::{Fields, Raw, raw}, rpc::{Id, Message}};
 use pegboard_upstream::{Answering, LocalServer, config::{ServerConfig, TransportConfig}};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{at, resident_mb};
-use crate::{say, served};
+use crate::{gateway, say};
 
 const ADMIN: &str = "the-token-of-the-admin";
 const GUEST: &str = "the-token-of-the-guest";
@@ -26,13 +26,13 @@ const REQUESTS: usize = 300;
 /// Attacks the gateway of `profile` in every way there is here.
 pub(crate) fn run(profile: &str) -> Result<(), String> {
     let config = json!({
-        "mcpServers": {"one": {"command": served::fixture(profile)?, "args": ["--extras"]}},
+        "mcpServers": {"one": {"command": gateway::fixture(profile)?, "args": ["--extras"]}},
         "pegboard": {"exposure": "never", "tokens": [
             {"name": "admin", "token": ADMIN},
             {"name": "guest", "token": GUEST, "selection": {"servers": ["one"]}},
         ]},
     });
-    let start = |name: &str| served::Served::start(profile, name, &config);
+    let start = |name: &str| gateway::Served::start(profile, name, &config);
     let quiet = start("attack-quiet")?;
     let undisturbed = delays(&quiet, "undisturbed")?;
     drop(quiet);
@@ -59,12 +59,12 @@ pub(crate) fn run(profile: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn host(gateway: &served::Served) -> &str {
+fn host(gateway: &gateway::Served) -> &str {
     gateway.url.trim_start_matches("http://").trim_end_matches("/mcp")
 }
 
 /// The time of requests of the admin, each on a connection of its own; the longest.
-fn delays(gateway: &served::Served, name: &str) -> Result<f64, String> {
+fn delays(gateway: &gateway::Served, name: &str) -> Result<f64, String> {
     let mut times = Vec::new();
     for _ in 0..REQUESTS {
         let began = Instant::now();
@@ -137,7 +137,7 @@ fn half_requests(host: &str) -> io::Result<Vec<TcpStream>> {
 
 /// Megabytes that subscriptions to long URIs leave behind, after the same number of requests of
 /// that size that keep nothing: buffers that the allocator holds on to are not retained data.
-fn memory(gateway: &served::Served) -> Result<f64, String> {
+fn memory(gateway: &gateway::Served) -> Result<f64, String> {
     let failed = |error: io::Error| error.to_string();
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "guest", "version": "1"}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Session, expect_result, resident_mb};
-use crate::{say, served};
+use crate::{gateway, say};
 
 /// Conversations that are begun.
 const SESSIONS: usize = 1000;
@@ -18,7 +18,7 @@ const LOADED: usize = 10;
 /// most of them.
 pub(super) fn run(servers: &Value) -> Result<(), String> {
     let config = json!({"mcpServers": servers, "pegboard": {"exposure": "always", "dialect": "explicit"}});
-    let gateway = served::Served::start("release", "bench-sessions", &config)?;
+    let gateway = gateway::Served::start("release", "bench-sessions", &config)?;
     let all = json!({"tool_names": names(&gateway.url)?});
     let begin = |count: usize| {
         for _ in 0..count {

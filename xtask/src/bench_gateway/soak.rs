@@ -11,7 +11,7 @@ use std::{
 use serde_json::json;
 
 use super::{QUERIES, Session, expect_result, resident_mb};
-use crate::{say, served};
+use crate::{gateway, say};
 
 /// Requests a second, of all clients together.
 const RATE: u32 = 200;
@@ -32,7 +32,7 @@ const MAX_DELAY: u32 = 5;
 /// Sends as many requests of every kind as `seconds` have room for, and looks at the memory
 /// meanwhile.
 pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
-    let fixture = served::fixture(profile)?;
+    let fixture = gateway::fixture(profile)?;
     let state = std::path::absolute("target/bench-soak").map_err(|error| error.to_string())?;
     let _ = fs::remove_dir_all(&state);
     let config = json!({
@@ -47,7 +47,7 @@ pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
             "clients": {"explicit": "explicit", "everything": "passthrough"},
         },
     });
-    let gateway = served::Served::start(profile, "bench-soak", &config)?;
+    let gateway = gateway::Served::start(profile, "bench-soak", &config)?;
     gateway.wait_until_settled()?;
     let wanted = u64::from(RATE) * seconds;
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));

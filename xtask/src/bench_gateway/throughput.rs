@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::processor_ms;
-use crate::{say, served};
+use crate::{gateway, say};
 
 /// The tools of the demo.
 const DEMO: &str = "crates/pegboard-demo/catalog/tools.jsonl";
@@ -44,7 +44,7 @@ struct Rate {
 
 /// Measures the gateway alone, in front of the tools of this catalog.
 pub(crate) fn task(catalog: Option<&str>) -> Result<(), String> {
-    let (command, args) = (served::fixture("release")?, super::catalog(catalog.unwrap_or(DEMO))?);
+    let (command, args) = (gateway::fixture("release")?, super::catalog(catalog.unwrap_or(DEMO))?);
     run(&json!({"fixture": {"command": command, "args": args}}))
 }
 
@@ -54,7 +54,7 @@ pub(super) fn run(servers: &Value) -> Result<(), String> {
         "mcpServers": servers,
         "pegboard": {"clients": {"exposing": "gateway"}},
     });
-    let gateway = served::Served::start("release", "bench-throughput", &config)?;
+    let gateway = gateway::Served::start("release", "bench-throughput", &config)?;
     gateway.wait_until_settled()?;
     let host = gateway.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let kinds = [

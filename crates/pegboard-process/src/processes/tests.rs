@@ -13,15 +13,15 @@ fn waiting() -> Child {
 fn systems_without_signals_wait_for_a_child_and_do_nothing_else() {
     let mut child = waiting();
     let pid = i32::try_from(child.id()).expect("a number");
-    let ends: [fn(i32); 3] = [other::terminate, other::kill, other::kill_group];
+    let ends: [fn(i32); 3] = [not_unix::terminate, not_unix::kill, not_unix::kill_group];
     ends.iter().for_each(|end| end(pid));
-    other::reap();
-    other::start_in_group(&mut Command::new("sort"));
-    assert!(other::is_running(child.id()));
-    assert_eq!(other::raise_open_files(1), u64::MAX);
+    not_unix::reap();
+    not_unix::start_in_group(&mut Command::new("sort"));
+    assert!(not_unix::is_running(child.id()));
+    assert_eq!(not_unix::raise_open_files(1), u64::MAX);
     drop(child.stdin.take());
-    assert_eq!(other::wait_for(&mut child), 0);
-    assert_eq!(other::ended_by(child.wait().expect("it has ended")), None);
+    assert_eq!(not_unix::wait_for(&mut child), 0);
+    assert_eq!(not_unix::ended_by(child.wait().expect("it has ended")), None);
 }
 
 #[cfg(unix)]

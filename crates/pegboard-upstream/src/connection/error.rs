@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use pegboard_core::breaker::Tripped;
 use pegboard_mcp::rpc::RpcError;
 
-use crate::{auth::NeedsLogin, turns::Busy};
+use crate::{auth::NeedsLogin, call_queue::Busy};
 
 /// Why a call did not get its result.
 #[derive(Debug, thiserror::Error)]

@@ -8,9 +8,9 @@ use std::{
 use pegboard_core::{Secret, locks::lock};
 use pegboard_mcp::{
     era::{Era, MODERN_VERSION},
-    events::EventReader,
     headers,
     rpc::{Message, RpcError},
+    sse::EventReader,
     trace::TraceContext,
 };
 use reqwest::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use pegboard_core::{Secret, locks::lock};
-use pegboard_mcp::{events::EventReader, rpc::Message};
+use pegboard_mcp::{rpc::Message, sse::EventReader};
 use reqwest::{
     Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Instant};
 use serde_json::{Map, Value, json};
 
 use super::{Session, expect_result, resident_mb};
-use crate::{peers, say, served};
+use crate::{gateway, peers, say};
 
 /// The folder of everything that is written here.
 const FOLDER: &str = "target/bench-real";
@@ -41,7 +41,7 @@ fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> 
     });
     let began = Instant::now();
     let ms = || began.elapsed().as_secs_f64() * 1e3;
-    let gateway = served::Served::start("release", "bench-real", &config)?;
+    let gateway = gateway::Served::start("release", "bench-real", &config)?;
     let listens = ms();
     let session = Session::begin(&gateway.url)?;
     let listed = ms();

@@ -6,7 +6,7 @@ use std::{fs, path::Path, time::Instant};
 use serde_json::{Map, Value, json};
 
 use super::{Session, resident_mb};
-use crate::{say, served};
+use crate::{gateway, say};
 
 /// Servers that the tools are shared out to.
 const SERVERS: usize = 20;
@@ -61,7 +61,7 @@ fn start(servers: &Value, is_lazy: bool) -> Result<Start, String> {
         "pegboard": {"dialect": "bridge", "clients": {"bench": "passthrough"}, "stateFolder": state, "lazy": is_lazy},
     });
     let began = Instant::now();
-    let gateway = served::Served::start("release", "bench-starting", &config)?;
+    let gateway = gateway::Served::start("release", "bench-starting", &config)?;
     let session = Session::open_as(&gateway.url, "bench")?;
     let (_, answer) = session.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}))?;
     // Before it is read: that takes this program, which is not built for speed, longest.
