@@ -16,7 +16,7 @@ use pegboard_llm::{
 };
 use pegboard_mcp::json::{Raw, raw};
 use pegboard_upstream::{
-    Answering, LocalServer,
+    AnswerFuture, LocalServer,
     config::{ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ impl ModelClient for Model20 {
 struct Idle;
 
 impl LocalServer for Idle {
-    fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> AnswerFuture<'a> {
         let tool = |at: usize| {
             json!({
                 "name": format!("do_thing_{at}"),

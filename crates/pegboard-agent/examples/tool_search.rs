@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pegboard_agent::{Agent, CustomTool, DialectName, ToolDef, ToolError, ToolSearch};
 use pegboard_mcp::json::{Raw, raw};
 use pegboard_upstream::{
-    Answering, LocalServer,
+    AnswerFuture, LocalServer,
     config::{ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ impl Documentation {
 }
 
 impl LocalServer for Documentation {
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
         let params = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
         Box::pin(std::future::ready(Ok(raw(&Self::handle(method, &params)))))
     }

@@ -22,7 +22,7 @@ pub(crate) const SERVES_ITSELF: &str = "the server is Pegboard itself with the s
 /// # Errors
 /// When too many gateways started one another to get here.
 pub(crate) fn check_depth() -> Result<(), CliError> {
-    let depth = environment::depth();
+    let depth = environment::gateway_depth();
     if depth < MAX_CHAIN {
         return Ok(());
     }

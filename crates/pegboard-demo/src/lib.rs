@@ -38,7 +38,7 @@ use pegboard_mcp::{
     rpc::RpcError,
 };
 use pegboard_upstream::{
-    Answering, LocalServer,
+    AnswerFuture, LocalServer,
     config::{ServerConfig, TransportConfig},
 };
 use serde::Deserialize;
@@ -231,7 +231,7 @@ impl fmt::Debug for DemoServer {
 }
 
 impl LocalServer for DemoServer {
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
         let params = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
         Box::pin(ready(self.handle(method, params).map(|result| raw(&result))))
     }

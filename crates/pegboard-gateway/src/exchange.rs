@@ -8,7 +8,7 @@ use pegboard_mcp::{
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
-use pegboard_upstream::{OnBehalf, queue};
+use pegboard_upstream::{CallerKey, queue};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -60,7 +60,7 @@ impl Exchange {
 
     /// Returns the key for fair queueing at a busy server: `has_others` is whether there are
     /// several tokens. Sessions of one caller share fairly.
-    pub(crate) fn on_behalf(&self, has_others: bool) -> OnBehalf {
+    pub(crate) fn on_behalf(&self, has_others: bool) -> CallerKey {
         let party = match self.viewer.caller {
             Caller::Token(holder) if has_others => Some(holder.0 as u64),
             _ => None,
@@ -69,7 +69,7 @@ impl Exchange {
             Some(session) if session.is_lasting => session.owner,
             _ => u64::MAX,
         };
-        OnBehalf { party, member }
+        CallerKey { party, member }
     }
 
     /// Returns whether a question of a server becomes the result of the request, which the client

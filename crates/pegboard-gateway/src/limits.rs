@@ -7,7 +7,7 @@ use std::{
 };
 
 use pegboard_mcp::rpc::RpcError;
-use pegboard_upstream::{Busy, OnBehalf, Turn, Turns};
+use pegboard_upstream::{Busy, CallPermit, CallQueue, CallerKey};
 use tokio::time::Instant;
 
 use crate::{
@@ -84,7 +84,7 @@ pub(crate) struct AdmissionControl {
     /// Bytes of the answers that each caller has not read yet.
     unread_bytes: Arc<Shares>,
     /// Turns for work that keeps a processor busy, so that it does not delay other callers much.
-    long_work: Arc<Turns>,
+    long_work: Arc<CallQueue>,
 }
 
 impl Default for AdmissionControl {
@@ -95,7 +95,7 @@ impl Default for AdmissionControl {
             streams: Arc::default(),
             body_bytes: Arc::default(),
             unread_bytes: Arc::default(),
-            long_work: Turns::new((processors / 2).max(1)),
+            long_work: CallQueue::new((processors / 2).max(1)),
         }
     }
 }
@@ -103,7 +103,7 @@ impl Default for AdmissionControl {
 #[derive(Debug)]
 struct Share {
     limits: CallLimits,
-    turns: Arc<Turns>,
+    turns: Arc<CallQueue>,
     bucket: Mutex<Bucket>,
 }
 
@@ -149,7 +149,7 @@ impl Bucket {
 impl Share {
     fn new(limits: CallLimits) -> Self {
         let bucket = Mutex::new(Bucket::new(limits.per_minute, Instant::now()));
-        Self { limits, turns: Turns::new(limits.concurrent), bucket }
+        Self { limits, turns: CallQueue::new(limits.concurrent), bucket }
     }
 
     /// Returns whether the share is equal to a new one.
@@ -179,14 +179,14 @@ impl AdmissionControl {
         limits: CallLimits,
         party: Party,
         wait: Duration,
-    ) -> Result<Option<Arc<Turn>>, LimitExceeded> {
+    ) -> Result<Option<Arc<CallPermit>>, LimitExceeded> {
         if limits.is_none() {
             return Ok(None);
         }
         let share = self.share(party, limits);
         let taken = lock(&share.bucket).take(Instant::now());
         taken.map_err(|retry_in| LimitExceeded::Rate { per_minute: limits.per_minute, retry_in })?;
-        let turn = share.turns.take(OnBehalf::default(), wait).await.map_err(LimitExceeded::Busy)?;
+        let turn = share.turns.acquire(CallerKey::default(), wait).await.map_err(LimitExceeded::Busy)?;
         Ok(Some(Arc::new(turn)))
     }
 
@@ -221,11 +221,11 @@ impl AdmissionControl {
     ///
     /// # Errors
     /// When that took too long.
-    pub(crate) async fn begin_work(&self, party: Party, bytes: usize) -> Result<Option<Turn>, RpcError> {
+    pub(crate) async fn begin_work(&self, party: Party, bytes: usize) -> Result<Option<CallPermit>, RpcError> {
         if bytes < LONG_ARGUMENTS {
             return Ok(None);
         }
-        let whose = OnBehalf { party: Some(party.key()), member: 0 };
+        let whose = CallerKey { party: Some(party.key()), member: 0 };
         let busy = |_| {
             let waited = LONG_WORK_WAIT.as_secs();
             let message = format!(
@@ -233,7 +233,7 @@ impl AdmissionControl {
             );
             RpcError::new(RpcError::INTERNAL, message)
         };
-        self.long_work.take(whose, LONG_WORK_WAIT).await.map(Some).map_err(busy)
+        self.long_work.acquire(whose, LONG_WORK_WAIT).await.map(Some).map_err(busy)
     }
 }
 

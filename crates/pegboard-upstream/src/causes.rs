@@ -1,4 +1,4 @@
-//! The causes of errors, of which those of the HTTP client have layers.
+//! The causes of errors. Those of the HTTP client have several layers.
 
 use std::error::Error;
 

@@ -27,7 +27,7 @@ pub use self::{
 use pegboard_mcp::era::Era;
 
 use self::{calls::Calls, news::News, questions::Questions};
-use crate::{redact::Redactor, server_output::TalkNotes, transport::Outbound};
+use crate::{redact::Redactor, server_output::OutputLog, transport::Outbound};
 
 /// What both directions of a connection share.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Link {
     pub(crate) max_message: usize,
     outbound: Outbound,
     /// What the server writes beside its messages.
-    talk: Arc<TalkNotes>,
+    talk: Arc<OutputLog>,
     /// What it tells of its lists.
     pub(crate) news: News,
     era: OnceLock<Era>,
@@ -57,7 +57,7 @@ impl Link {
         redactor: Redactor,
         outbound: Outbound,
         notices: mpsc::Sender<Notice>,
-        talk: Arc<TalkNotes>,
+        talk: Arc<OutputLog>,
         max_message: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -105,17 +105,17 @@ impl Link {
 
     /// Notes what the server writes for people to read.
     pub(crate) fn wrote(&self, line: &str) {
-        self.talk.wrote(line);
+        self.talk.add_stderr(line);
     }
 
     /// Notes what the server wrote where only messages belong.
     pub(crate) fn strayed(&self, line: &str) {
-        self.talk.strayed(line);
+        self.talk.add_stray(line);
     }
 
     /// `reason` with what the server last wrote, which most often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
-        match self.talk.last_word() {
+        match self.talk.last_stderr_line() {
             Some(words) => format!("{reason}; last output: {words}"),
             None => reason.to_owned(),
         }

@@ -1,10 +1,10 @@
 //! The environment of servers that are child processes: which variables of this process they
 //! inherit.
 //!
-//! A server inherits a short list of variables that say where and how it runs (`names.rs`), the
-//! settings of the package runner that starts it, and what `inheritEnv` names. Variables that
-//! supply front-door tokens are never inherited: a server that had one could call the gateway
-//! as any of its clients.
+//! A server inherits a short list of default variables (`names.rs`), the settings of the package
+//! runner that starts it, and the variables that `inheritEnv` names. Variables that supply
+//! front-door tokens are never inherited: a server that had one could call the gateway as any of
+//! its clients.
 
 mod names;
 mod suspects;
@@ -18,27 +18,27 @@ use std::{
 
 use pegboard_process::System;
 
-use self::names::{ShortList, matches_pattern};
-pub(crate) use self::suspects::suspects;
+use self::names::{DefaultVariables, matches_pattern};
+pub(crate) use self::suspects::find_suspects;
 use crate::config::{ServerConfig, TransportConfig};
 
-/// The variable that `pegboard status` and other commands take a front-door token from.
+/// The variable from which `pegboard status` and other commands read a front-door token.
 const CLIENT_TOKEN: &str = "PEGBOARD_TOKEN";
 
-/// The variable that tells a gateway how many gateways have started one another to start it.
+/// The variable with the nesting depth of gateways that start gateways.
 const DEPTH: &str = "PEGBOARD_DEPTH";
 
-/// How many gateways have started one another to start this process.
-pub fn depth() -> u32 {
-    std::env::var_os(DEPTH).map_or(0, |text| depth_in(&text))
+/// Returns the nesting depth of this process: the number of gateways above it that started it.
+pub fn gateway_depth() -> u32 {
+    std::env::var_os(DEPTH).map_or(0, |text| parse_depth(&text))
 }
 
-/// A value that is not a number counts as the first gateway: it was not set by one.
-fn depth_in(text: &OsStr) -> u32 {
+/// Parses a nesting depth. A value that is not a number was not set by a gateway and counts as 0.
+fn parse_depth(text: &OsStr) -> u32 {
     text.to_str().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Variables that a server inherits beyond the short list: the setting `inheritEnv`.
+/// Variables that a server inherits in addition to the default ones: the setting `inheritEnv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InheritEnv {
     /// Variables whose name matches one of these; `*` matches any text.
@@ -48,9 +48,9 @@ pub enum InheritEnv {
 }
 
 impl InheritEnv {
-    /// Adds the setting of one server to the general one. An empty list of the server stands for
-    /// none at all.
-    pub fn join(general: Option<&Self>, own: Option<Self>) -> Option<Self> {
+    /// Merges the setting of one server with the general one. An empty list of the server means that
+    /// no variables are added.
+    pub fn merge(general: Option<&Self>, own: Option<Self>) -> Option<Self> {
         match (general, own) {
             (general, None) => general.cloned(),
             (_, Some(Self::Matching(own))) if own.is_empty() => Some(Self::Matching(own)),
@@ -62,7 +62,7 @@ impl InheritEnv {
         }
     }
 
-    fn covers(&self, name: Option<&str>) -> bool {
+    fn matches(&self, name: Option<&str>) -> bool {
         match self {
             Self::Matching(patterns) => {
                 name.is_some_and(|name| patterns.iter().any(|pattern| matches_pattern(pattern, name)))
@@ -72,12 +72,12 @@ impl InheritEnv {
     }
 }
 
-/// Names of variables that no server inherits, whatever `inheritEnv` says: those that supply
+/// Names of variables that no server inherits, regardless of `inheritEnv`: those that supply
 /// front-door tokens.
 #[derive(Clone, Debug, Default)]
-pub struct Reserved(Arc<BTreeSet<String>>);
+pub struct ReservedVariables(Arc<BTreeSet<String>>);
 
-impl PartialEq for Reserved {
+impl PartialEq for ReservedVariables {
     /// Always true. Servers carry these names along, but other tokens are not a reason to
     /// restart a server; a fleet applies the latest names to every server that it starts.
     fn eq(&self, _: &Self) -> bool {
@@ -85,18 +85,18 @@ impl PartialEq for Reserved {
     }
 }
 
-impl Reserved {
+impl ReservedVariables {
     /// Reserves these names.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         Self(Arc::new(names.into_iter().collect()))
     }
 
-    /// Everything that any of these servers must not inherit.
+    /// Returns the union of the reserved names of these servers.
     pub(crate) fn of_all<'a>(servers: impl IntoIterator<Item = &'a ServerConfig>) -> Self {
         Self::new(servers.into_iter().flat_map(|server| server.reserved.0.iter().cloned()))
     }
 
-    /// Whether a variable is reserved.
+    /// Returns whether a variable is reserved.
     pub fn contains(&self, name: &str) -> bool {
         is_same_name(name, CLIENT_TOKEN) || self.0.iter().any(|reserved| is_same_name(reserved, name))
     }
@@ -110,45 +110,45 @@ pub(crate) struct Environment {
 }
 
 impl fmt::Debug for Environment {
-    /// Names alone: values may be secrets.
+    /// Writes names only: values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.variables().map(|(name, _)| name)).finish()
     }
 }
 
 impl Environment {
-    /// The environment of a server that this process starts now.
-    pub(crate) fn of(server: &ServerConfig, reserved: &Reserved) -> Self {
-        Self::made_from(std::env::vars_os(), server, reserved)
+    /// Builds the environment of a server from that of this process.
+    pub(crate) fn of(server: &ServerConfig, reserved: &ReservedVariables) -> Self {
+        Self::build(std::env::vars_os(), server, reserved)
     }
 
-    fn made_from(
+    fn build(
         parent: impl IntoIterator<Item = (OsString, OsString)>,
         server: &ServerConfig,
-        reserved: &Reserved,
+        reserved: &ReservedVariables,
     ) -> Self {
         let TransportConfig::Stdio { command, args, env: own, .. } = &server.transport else { return Self::default() };
-        let short_list = ShortList::of(command, args);
+        let short_list = DefaultVariables::of(command, args);
         let mut environment = Self::default();
         let mut depth = 0;
         for (name, value) in parent {
             let text = name.to_str();
             if text.is_some_and(|name| is_same_name(name, DEPTH)) {
-                depth = depth_in(&value);
+                depth = parse_depth(&value);
                 continue;
             }
             let is_own = |name: &str| own.iter().any(|(other, _)| is_same_name(other, name));
             if text.is_some_and(|name| is_own(name) || reserved.contains(name)) {
                 continue;
             }
-            let is_wanted = server.inherit_env.as_ref().is_some_and(|inherited| inherited.covers(text));
+            let is_wanted = server.inherit_env.as_ref().is_some_and(|inherited| inherited.matches(text));
             if is_wanted || text.is_some_and(|name| short_list.contains(name)) {
                 environment.variables.push((name, value));
             } else if !value.is_empty() {
                 environment.withheld.extend(text.map(str::to_owned));
             }
         }
-        // Whatever is configured: it keeps a configuration that starts itself from multiplying.
+        // Regardless of the configuration: it stops a configuration that starts itself.
         let own = own.iter().filter(|(name, _)| !is_same_name(name, DEPTH));
         environment.variables.extend(own.map(|(name, value)| (name.into(), value.expose().into())));
         environment.variables.push((DEPTH.into(), depth.saturating_add(1).to_string().into()));
@@ -156,30 +156,30 @@ impl Environment {
         environment
     }
 
-    /// All variables of the server.
+    /// Returns all variables of the server.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// The folders in which the server's program is looked up.
+    /// Returns the `PATH` for finding the server's program.
     pub(crate) fn path(&self) -> Option<&OsStr> {
         let is_path = |name: &OsStr| name.to_str().is_some_and(|name| is_same_name(name, "PATH"));
         self.variables().find(|(name, _)| is_path(name)).map(|(_, value)| value)
     }
 
-    /// The names of the variables that this process has and that the server does not get,
-    /// reserved ones left out, in order.
+    /// Returns the sorted names of the variables of this process that the server does not inherit,
+    /// without reserved ones.
     pub(crate) fn withheld(&self) -> &[String] {
         &self.withheld
     }
 }
 
-/// The folders in which the program of `server` is looked up.
+/// Returns the `PATH` for finding the program of `server`.
 pub fn search_path(server: &ServerConfig) -> Option<OsString> {
     Environment::of(server, &server.reserved).path().map(OsStr::to_owned)
 }
 
-/// Whether the system takes two names for the same variable.
+/// Returns whether the system treats two names as the same variable.
 fn is_same_name(one: &str, other: &str) -> bool {
     match System::current().ignores_case_of_variables() {
         true => one.eq_ignore_ascii_case(other),
@@ -220,7 +220,7 @@ mod tests {
 
     fn environment(server: &ServerConfig) -> Environment {
         let parent = PARENT.iter().map(|(name, value)| (name.into(), value.into()));
-        Environment::made_from(parent, server, &Reserved::new(["ADMIN_TOKEN".to_owned()]))
+        Environment::build(parent, server, &ReservedVariables::new(["ADMIN_TOKEN".to_owned()]))
     }
 
     fn matching(patterns: &[&str]) -> Option<InheritEnv> {
@@ -257,7 +257,7 @@ mod tests {
     fn nested_gateways_are_counted() {
         let check = |parent: &[(&str, &str)], own: &[(&str, &str)], expected: &str| {
             let parent = parent.iter().map(|(name, value)| (name.into(), value.into()));
-            let found = Environment::made_from(parent, &server("pegboard", own, None), &Reserved::default());
+            let found = Environment::build(parent, &server("pegboard", own, None), &ReservedVariables::default());
             let values: Vec<&OsStr> = found.variables().filter(|(name, _)| *name == DEPTH).map(|(_, it)| it).collect();
             assert_eq!(values, [expected], "{own:?}");
         };
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn the_setting_of_a_server_adds_to_the_general_one() {
         let check = |general: Option<InheritEnv>, own: Option<InheritEnv>, expected: Option<InheritEnv>| {
-            assert_eq!(InheritEnv::join(general.as_ref(), own), expected);
+            assert_eq!(InheritEnv::merge(general.as_ref(), own), expected);
         };
         check(None, None, None);
         check(matching(&["A"]), None, matching(&["A"]));

@@ -17,10 +17,10 @@ use crate::{
     auth::Logins,
     config::ServerConfig,
     connection::Notice,
-    environment::Reserved,
+    environment::ReservedVariables,
     manifest,
     pins::Pins,
-    redact::{Redactor, Shared},
+    redact::{Redactor, SharedSecrets},
     server::{Crew, Gate, Upstream},
 };
 
@@ -92,16 +92,16 @@ impl Fleet {
         let gate = if options.manifests.is_some() { Gate::Reading } else { Gate::Open };
         let crew = Arc::new(Crew {
             supervisor: options.supervisor,
-            reserved: Mutex::new(Reserved::of_all(&configs)),
+            reserved: Mutex::new(ReservedVariables::of_all(&configs)),
             logins: options.logins,
             changes: watch::Sender::new(0),
             told,
             gate: watch::Sender::new(gate),
-            secrets: Shared::default(),
+            secrets: SharedSecrets::default(),
             pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
             starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
         });
-        configs.iter().for_each(|config| crew.secrets.add_of(config));
+        configs.iter().for_each(|config| crew.secrets.add_server(config));
         let servers: Vec<Arc<Upstream>> =
             configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&crew))).collect();
         let mut tasks: Vec<JoinHandle<()>> =
@@ -146,9 +146,9 @@ impl Fleet {
     pub fn without_secrets(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for server in self.servers().iter() {
-            text = server.redactor().without(text);
+            text = server.redactor().blank_out(text);
         }
-        Redactor::default_with(self.crew.secrets.clone()).without(text)
+        Redactor::only_shared(self.crew.secrets.clone()).blank_out(text)
     }
 
     /// Goes over to another configuration. Servers of which nothing is different go on
@@ -163,13 +163,13 @@ impl Fleet {
             return Reconfigured::default();
         }
         // Before anything is started: servers that are as they were carry the old names.
-        *lock(&self.crew.reserved) = Reserved::of_all(&configs);
+        *lock(&self.crew.reserved) = ReservedVariables::of_all(&configs);
         let before = self.servers();
         let mut done = Reconfigured::default();
         let mut fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)> = Vec::new();
         let mut servers: Vec<Arc<Upstream>> = Vec::with_capacity(configs.len());
         for config in configs {
-            self.crew.secrets.add_of(&config);
+            self.crew.secrets.add_server(&config);
             let old = before.iter().find(|server| server.name() == config.name);
             if let Some(same) = old.filter(|old| *old.config() == config) {
                 servers.push(Arc::clone(same));
@@ -222,7 +222,7 @@ impl Fleet {
             if let Some(old) = old {
                 server.continue_counting(old);
             }
-            let is_same = |old: &&Arc<Upstream>| old.config().transport.is_same_place(&server.config().transport);
+            let is_same = |old: &&Arc<Upstream>| old.config().transport.is_same_location(&server.config().transport);
             if let Some(old) = old.as_ref().filter(is_same).filter(|_| server.config().is_enabled) {
                 server.inherit(old);
             }
@@ -235,7 +235,7 @@ impl Fleet {
     async fn recall_kept(&self, fresh: &[Arc<Upstream>]) {
         let Some(folder) = self.manifests.clone() else { return };
         let configs: Vec<ServerConfig> = fresh.iter().map(|server| server.config().clone()).collect();
-        let read = tokio::task::spawn_blocking(move || manifest::recall(&folder, &configs)).await;
+        let read = tokio::task::spawn_blocking(move || manifest::load_manifests(&folder, &configs)).await;
         let Ok(Some((manifests, recalled))) = read else { return };
         let manifests = Arc::new(manifests);
         for (server, recalled) in fresh.iter().zip(recalled) {
@@ -330,7 +330,7 @@ async fn review(servers: Vec<Arc<Upstream>>) {
 /// Reads what was kept of the servers, and then looks for what nobody needs any more.
 async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) {
     let configs: Vec<ServerConfig> = servers.iter().map(|server| server.config().clone()).collect();
-    let read = tokio::task::spawn_blocking(move || manifest::recall(&folder, &configs)).await;
+    let read = tokio::task::spawn_blocking(move || manifest::load_manifests(&folder, &configs)).await;
     let Ok(Some((manifests, recalled))) = read else { return };
     let manifests = Arc::new(manifests);
     let used: Vec<manifest::Fingerprint> = recalled.iter().filter_map(|one| one.fingerprint).collect();
@@ -344,5 +344,5 @@ async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) 
     opening.crew.changed();
     drop(opening);
     review(reported).await;
-    let _ = tokio::task::spawn_blocking(move || manifests.sweep(&used)).await;
+    let _ = tokio::task::spawn_blocking(move || manifests.remove_unused(&used)).await;
 }

@@ -1,26 +1,26 @@
-//! Parsers of this crate that are not public, for the fuzz targets alone.
+//! Private parsers of this crate, exported for the fuzz targets only.
 
 use serde_json::value::RawValue;
 
 use crate::{CallError, Item, ListKind, listing, manifest};
 
-/// The items on a page of a list, and what was wrong with them.
+/// Returns the items on a page of a list, and the warnings about them.
 ///
 /// # Errors
-/// When it is no page of a list.
+/// When the result is not a page of a list.
 pub fn page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>), CallError> {
     listing::read_page(kind, result)
 }
 
-/// Reads a manifest as it is on disk, and writes it again.
+/// Decodes the file of a manifest and encodes it again.
 ///
 /// # Errors
-/// Why it is not used, in words.
+/// The reason why the manifest is not used, as text.
 pub fn manifest(file: &[u8]) -> Result<Vec<u8>, String> {
-    manifest::rewritten(file)
+    manifest::rewrite(file)
 }
 
-/// The file of a manifest with this content, sealed as it should be.
+/// Returns the file of a manifest with this content and a valid seal.
 pub fn sealed_manifest(body: &[u8]) -> Vec<u8> {
-    manifest::sealed(body)
+    manifest::seal(body)
 }

@@ -18,13 +18,13 @@ use crate::{
     environment::Environment,
     listing::MAX_TEXT,
     redact::Redactor,
-    server_output::TalkNotes,
+    server_output::OutputLog,
     transport::{
         Outbound,
-        http::{ClientError, HttpClient, is_modern_refusal},
+        http::{ClientError, HttpClient, is_modern_error},
         local::LocalClient,
         sse::{OpenError, SseClient},
-        stdio::{self, Process, Program},
+        stdio::{self, Process, ServerProgram},
     },
 };
 
@@ -180,7 +180,7 @@ pub(crate) struct Means<'a> {
     /// What is not to be told of what it says.
     pub(crate) redactor: Redactor,
     /// Where it is noted what it writes beside its messages.
-    pub(crate) talk: Arc<TalkNotes>,
+    pub(crate) talk: Arc<OutputLog>,
 }
 
 /// What every connection of a server has, however it is reached.
@@ -189,7 +189,7 @@ struct Terms {
     server: Arc<str>,
     redactor: Redactor,
     notices: mpsc::Sender<Notice>,
-    talk: Arc<TalkNotes>,
+    talk: Arc<OutputLog>,
     max_message: usize,
 }
 
@@ -211,11 +211,11 @@ pub(crate) async fn connect(
 ) -> Result<Connected, ConnectError> {
     let Means { supervisor, environment, bearer, redactor, talk } = means;
     let server: Arc<str> = config.name.as_str().into();
-    let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message() };
+    let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message_bytes() };
     match &config.transport {
         TransportConfig::Stdio { command, args, cwd, .. } => {
             let namespace = config.process_namespace.unwrap_or_default();
-            let program = Program { command, args, environment, cwd: cwd.as_deref(), supervisor, namespace };
+            let program = ServerProgram { command, args, environment, cwd: cwd.as_deref(), supervisor, namespace };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
@@ -351,7 +351,7 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
                 return Ok(hello);
             }
             Err(error) if era == Some(Era::Modern) => return Err(refused(error)),
-            Err(CallError::Rpc(error)) if is_modern_refusal(&error) && !offers_legacy(&error) => {
+            Err(CallError::Rpc(error)) if is_modern_error(&error) && !offers_legacy(&error) => {
                 return Err(refused(CallError::Rpc(error)));
             }
             Err(CallError::Status { status: status @ (401 | 403) }) => {
@@ -360,10 +360,10 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
             Err(error @ (CallError::Unreachable(_) | CallError::Login(_))) => return Err(refused(error)),
             Err(_) => {}
         }
-        client.forget_session();
+        client.clear_session();
     }
     let hello = initialize(link).await?;
-    client.agree_on(&hello.version);
+    client.set_version(&hello.version);
     let (client, link) = (Arc::clone(client), Arc::clone(link));
     tokio::spawn(client.listen(link));
     Ok(hello)
@@ -459,7 +459,7 @@ fn instructions(fields: &Fields) -> Option<String> {
 async fn begin_legacy(link: &Arc<Link>, hello: Hello) -> Result<Hello, ConnectError> {
     link.settle_era(Era::Legacy);
     if let Outbound::Http(client) = link.outbound() {
-        client.agree_on(&hello.version);
+        client.set_version(&hello.version);
     }
     link.notify("notifications/initialized", None).await.map_err(refused)?;
     Ok(hello)

@@ -1,14 +1,14 @@
-//! MCP servers: how they are reached, kept running and listed.
+//! Connections to MCP servers: starting, listing, calling and restarting them.
 //!
 //! A [`Fleet`] starts the configured servers in parallel and keeps each as an
 //! [`Upstream`]: connected, listed, restarted when it fails. A call names a method and
-//! passes its parameters through; what the server says meanwhile (progress, log messages,
-//! questions) reaches whoever made the call.
+//! passes its parameters through; what the server sends meanwhile (progress, log messages,
+//! questions) reaches the caller.
 //!
-//! The wire is spoken here directly, on raw JSON, and not through the MCP crate's typed
-//! model: a proxy must not lose fields that it does not know, reorder keys or rewrite
-//! numbers, must speak two eras on one pipe, and one of the transports has left that crate. Its
-//! OAuth is used, in one file of [`auth`].
+//! Messages are raw JSON and do not use the MCP crate's typed model: a proxy must not lose
+//! fields that it does not know, reorder keys or rewrite numbers, must support two eras on one
+//! pipe, and one of the transports was removed from that crate. Its OAuth is used, in one file of
+//! [`auth`].
 
 pub mod auth;
 mod call_queue;
@@ -31,7 +31,7 @@ mod server_output;
 mod trace;
 mod transport;
 
-pub use call_queue::{Busy, OnBehalf, Turn, Turns};
+pub use call_queue::{Busy, CallPermit, CallQueue, CallerKey};
 pub use causes::{causes, with_causes};
 pub use connection::{Call, CallError, Event, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};
@@ -40,5 +40,5 @@ pub use listing::{Item, ListKind, Lists};
 pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use redact::{HIDDEN, SecretFilter};
 pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
-pub use server_output::Talk;
-pub use transport::local::{Answering, LocalClient, LocalServer};
+pub use server_output::ServerOutput;
+pub use transport::local::{AnswerFuture, LocalClient, LocalServer};

@@ -1,4 +1,4 @@
-//! What a server offers, in full and in order.
+//! The lists of a server: tools, prompts, resources and templates, complete and in order.
 
 mod page;
 
@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 use pegboard_core::{LoadLimits, RawTool, catalog::WarningKind, load};
 use serde_json::value::RawValue;
 
-use self::page::Reader;
+use self::page::PageReader;
 #[cfg(fuzzing)]
 pub(crate) use self::page::read_page;
 
@@ -21,7 +21,7 @@ use crate::{
     handshake::Hello,
 };
 
-/// Lists of a server.
+/// A kind of list that a server can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
     /// `tools/list`.
@@ -35,10 +35,10 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The method that lists them.
+    /// Returns the method that requests the list.
     pub fn method(self) -> &'static str {
         match self {
             Self::Tools => "tools/list",
@@ -48,7 +48,7 @@ impl ListKind {
         }
     }
 
-    /// The field of the result that holds them.
+    /// Returns the field of the result that holds the list.
     pub fn field(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -58,7 +58,7 @@ impl ListKind {
         }
     }
 
-    /// The field that identifies an item.
+    /// Returns the field that identifies an item.
     pub fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
@@ -67,7 +67,7 @@ impl ListKind {
         }
     }
 
-    /// The capability without which a server has none.
+    /// Returns the capability that a server with such a list declares.
     fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -76,7 +76,7 @@ impl ListKind {
         }
     }
 
-    /// The lists that a notification says have changed.
+    /// Returns the lists that have changed according to a notification.
     pub(crate) fn changed_by(method: &str) -> &'static [Self] {
         match method {
             "notifications/tools/list_changed" => &[Self::Tools],
@@ -90,14 +90,14 @@ impl ListKind {
 /// One tool, prompt, resource or template.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Its name or URI at the server.
+    /// The name or URI at the server.
     pub key: String,
-    /// All the server says of it, mended where it was broken.
+    /// The definition by the server, with invalid parts repaired.
     pub raw: SharedRaw,
 }
 
 impl Item {
-    /// A tool as a catalog takes it in, under the name `shown`.
+    /// Returns the item as a tool for a catalog, under the name `shown`.
     pub fn to_tool(&self, shown: &str) -> Option<RawTool> {
         let mut exposed = Arc::clone(&self.raw);
         if shown != self.key {
@@ -108,14 +108,14 @@ impl Item {
         Self::read_tool(exposed, shown, &self.key)
     }
 
-    /// [`to_tool`](Self::to_tool) of a definition that carries the name `shown` already.
+    /// Reads a definition that already has the name `shown` as a tool for a catalog.
     pub fn read_tool(definition: SharedRaw, shown: &str, key: &str) -> Option<RawTool> {
-        let read = of_protocol(&definition);
+        let read = without_catalog_keys(&definition);
         let loaded = load::parse(shown, read.get().as_bytes(), &LoadLimits::default()).ok()?;
         let mut tool = loaded.tools.into_iter().next()?;
         // Clients get what the server wrote.
         tool.original = Some(definition);
-        // What a server says of identities and other names is not its to say.
+        // A server must not set identities and other names.
         tool.id = None;
         shown.clone_into(&mut tool.name);
         tool.aliases = if shown == key { Vec::new() } else { vec![key.to_owned()] };
@@ -126,9 +126,9 @@ impl Item {
     }
 }
 
-/// Keys that catalog files know and the protocol does not: what is said there would be shown
-/// and searched without having been compared with what was approved.
-const NOT_OF_PROTOCOL: [&str; 12] = [
+/// Keys that exist in catalog files but not in the protocol: their values would be shown and
+/// searched without having been compared with the approved definition.
+const CATALOG_KEYS: [&str; 12] = [
     "function",
     "id",
     "server",
@@ -143,41 +143,41 @@ const NOT_OF_PROTOCOL: [&str; 12] = [
     "deferred",
 ];
 
-/// The definition without them.
-fn of_protocol(definition: &RawValue) -> Cow<'_, RawValue> {
-    // Few have any; looking is cheaper than taking all of them apart.
+/// Returns the definition without the keys that only catalog files have.
+fn without_catalog_keys(definition: &RawValue) -> Cow<'_, RawValue> {
+    // Few have any; a text search is cheaper than parsing all of them.
     let may_have = |key: &&str| definition.get().contains(&format!("\"{key}\""));
-    if !NOT_OF_PROTOCOL.iter().any(may_have) && !definition.get().contains("\\u") {
+    if !CATALOG_KEYS.iter().any(may_have) && !definition.get().contains("\\u") {
         return Cow::Borrowed(definition);
     }
     let Some(mut fields) = Fields::of(definition) else { return Cow::Borrowed(definition) };
-    for key in NOT_OF_PROTOCOL {
+    for key in CATALOG_KEYS {
         fields.remove(key);
     }
     Cow::Owned(fields.to_raw())
 }
 
-/// What a server offers.
+/// The lists of one server.
 #[derive(Clone, Debug, Default)]
 pub struct Lists {
-    /// Its tools, as far as they may be used.
+    /// The tools that may be used.
     pub tools: Arc<Vec<Item>>,
-    /// Its tools that are held back until they are approved.
+    /// The tools that are held until they are approved.
     pub held: Arc<Vec<Item>>,
-    /// All tools that it says it has.
+    /// All tools that the server lists.
     pub(crate) offered: Arc<Vec<Item>>,
-    /// Its prompts.
+    /// The prompts.
     pub prompts: Arc<Vec<Item>>,
-    /// Its resources.
+    /// The resources.
     pub resources: Arc<Vec<Item>>,
-    /// Its resource templates.
+    /// The resource templates.
     pub templates: Arc<Vec<Item>>,
-    /// What was wrong with any of them.
+    /// Warnings about invalid entries of any list.
     pub warnings: Vec<String>,
 }
 
 impl Lists {
-    /// The list of this kind.
+    /// Returns the list of this kind.
     pub fn of(&self, kind: ListKind) -> &Arc<Vec<Item>> {
         match kind {
             ListKind::Tools => &self.tools,
@@ -201,9 +201,9 @@ impl Lists {
     }
 }
 
-/// Makes `list` the one that it was `before`, if it says the same, and else lets it share the
-/// texts that both have: whoever derived something from those holds them anyway.
-pub(crate) fn keep(list: &mut Arc<Vec<Item>>, before: &Arc<Vec<Item>>) {
+/// Replaces `list` by `before` if both are equal, and otherwise shares the texts that both
+/// have: data derived from those keeps them in memory anyway.
+pub(crate) fn share_unchanged(list: &mut Arc<Vec<Item>>, before: &Arc<Vec<Item>>) {
     let is_same = |one: &Item, other: &Item| one.key == other.key && one.raw.get() == other.raw.get();
     if list.len() == before.len() && list.iter().zip(before.iter()).all(|(one, other)| is_same(one, other)) {
         *list = Arc::clone(before);
@@ -217,28 +217,28 @@ pub(crate) fn keep(list: &mut Arc<Vec<Item>>, before: &Arc<Vec<Item>>) {
     *list = Arc::new(list.iter().map(shared).collect());
 }
 
-/// Items of one list; a server that offers more is cut off, with a warning.
+/// Maximum number of items of one list; further ones are dropped with a warning.
 const MAX_ITEMS: usize = 50_000;
 
-/// Bytes of one list.
+/// Maximum number of bytes of one list.
 const MAX_LIST_BYTES: usize = 64 << 20;
 
-/// Pages of one list; a server that gives more is going in circles.
+/// Maximum number of pages of one list, in case the cursors of a server are a cycle.
 const MAX_PAGES: usize = 2_000;
 
-/// Bytes of one text of a definition: a description of a tool or of one of its parameters. The
-/// longest that are meant well have a few thousand; a longer one is cut, and says so.
+/// Maximum number of bytes of one text of a definition: a description of a tool or of one of its
+/// parameters. The longest useful ones have a few thousand; a longer one is cut, with a mark.
 pub(crate) const MAX_TEXT: usize = 16 << 10;
 
-/// Asks for all lists that the server says it has.
+/// Requests all lists that the server declares.
 pub(crate) async fn list_all(link: &Arc<Link>, hello: &Hello, timeout: Duration) -> Result<Lists, CallError> {
     let mut lists = Lists::default();
     let mut is_first = true;
     for kind in ListKind::ALL {
         if hello.capabilities.has(kind.capability()) {
-            match refresh(link, kind, &mut lists, timeout).await {
+            match refresh_list(link, kind, &mut lists, timeout).await {
                 Ok(()) => {}
-                // A server that cannot list its tools is of no use; without the rest it is.
+                // A server that cannot list its tools is unusable; one without the other lists is not.
                 Err(error) if is_first => return Err(error),
                 Err(error) => lists.warnings.push(format!("`{}` failed: {error}", kind.method())),
             }
@@ -248,8 +248,8 @@ pub(crate) async fn list_all(link: &Arc<Link>, hello: &Hello, timeout: Duration)
     Ok(lists)
 }
 
-/// Asks for one list again.
-pub(crate) async fn refresh(
+/// Requests one list again.
+pub(crate) async fn refresh_list(
     link: &Arc<Link>,
     kind: ListKind,
     lists: &mut Lists,
@@ -258,7 +258,7 @@ pub(crate) async fn refresh(
     let prefix = format!("{}: ", kind.field());
     lists.warnings.retain(|warning| !warning.starts_with(&prefix));
     let mut warnings = Vec::new();
-    let mut reader = Reader::new(kind, &mut warnings);
+    let mut reader = PageReader::new(kind, &mut warnings);
     let mut cursor: Option<Raw> = None;
     for page in 0.. {
         let mut params = Fields::new();
@@ -267,11 +267,11 @@ pub(crate) async fn refresh(
         }
         let result = match link.call(Call::new(kind.method(), params, timeout)).await {
             Ok(result) => result,
-            // Some servers promise what they do not have.
+            // Some servers declare capabilities that they do not have.
             Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => break,
             Err(error) => return Err(error),
         };
-        cursor = reader.page(&result)?;
+        cursor = reader.read_page(&result)?;
         if cursor.is_none() {
             break;
         }
@@ -294,17 +294,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_stay_are_the_same_in_memory() {
+    fn unchanged_texts_are_shared() {
         let list = |items: &[(&str, u8)]| {
             let item = |(key, says): &(&str, u8)| Item { key: (*key).to_owned(), raw: raw(says).into() };
             Arc::new(items.iter().map(item).collect::<Vec<_>>())
         };
         let before = list(&[("a", 1), ("b", 2), ("c", 3)]);
         let mut same = list(&[("a", 1), ("b", 2), ("c", 3)]);
-        keep(&mut same, &before);
+        share_unchanged(&mut same, &before);
         assert!(Arc::ptr_eq(&same, &before));
         let mut changed = list(&[("d", 3), ("b", 2), ("a", 4)]);
-        keep(&mut changed, &before);
+        share_unchanged(&mut changed, &before);
         let says = |item: &Item| (item.key.clone(), item.raw.get().to_owned());
         let pairs = [("d", "3"), ("b", "2"), ("a", "4")].map(|(key, text)| (key.to_owned(), text.to_owned()));
         assert_eq!(changed.iter().map(says).collect::<Vec<_>>(), pairs);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_protocol_knows_is_read() {
+    fn keys_outside_the_protocol_are_ignored() {
         let injected = r#""name":"y","description":"injected","inputSchema":{"type":"object","required":["z"]}"#;
         for key in ["function", "\\u0066unction"] {
             let text = format!(

@@ -1,8 +1,8 @@
-//! What servers offered when they last ran, kept on disk.
+//! A cache on disk of the lists of servers, from when they last ran.
 //!
-//! A gateway that starts answers from these until its servers have come up. Nothing here is
-//! needed: what is missing, damaged, too old or somebody else's is left aside, and a folder
-//! that cannot be written to costs one warning.
+//! A gateway that starts answers from it until its servers are ready. The cache is optional: a
+//! file that is missing, damaged, outdated or from another installation is ignored, and a folder
+//! that is not writable causes one warning.
 //!
 //! A folder holds one file for each configuration of a server, named by its
 //! [`Fingerprint`], and the key that fingerprints and seals are made with. Several programs
@@ -25,36 +25,36 @@ use pegboard_state::{Folder, Key, is_unfinished};
 
 use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
 
-/// A larger manifest is neither written nor read.
+/// Maximum number of bytes of a manifest that is written or read.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A manifest that nobody has used for so long is removed.
-const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a manifest may be unused before it is removed.
+const MAX_UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How old the mark of a manifest's last use may get before it is renewed: a write for every
-/// start would be one too many.
-const MARKED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Maximum age of the time stamp of a manifest's last use. It is not renewed at every start, to
+/// save writes.
+const MAX_STAMP_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// An unfinished file of this age has nobody left who would finish it.
-const UNFINISHED_FOR: Duration = Duration::from_secs(3600);
+/// Age at which a temporary file is abandoned: its writer has ended.
+const MAX_UNFINISHED: Duration = Duration::from_secs(3600);
 
-/// What a server said of itself and what it offered.
+/// The handshake and the lists of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) hello: Hello,
     pub(crate) lists: Lists,
 }
 
-/// A folder of manifests.
+/// The folder of cached manifests.
 #[derive(Debug)]
 pub(crate) struct Manifests {
     folder: Folder,
     key: Key,
-    /// Whether it was said that nothing can be kept.
+    /// Whether a failure to write was already logged as a warning.
     has_warned: AtomicBool,
 }
 
-/// Why a manifest was not used.
+/// The reason why a manifest is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("not found")]
@@ -72,22 +72,22 @@ pub(crate) enum ReadError {
 }
 
 impl Manifests {
-    /// Opens the folder, and makes it and its key where they are missing.
+    /// Opens the folder, and creates it and its key if they are missing.
     ///
     /// # Errors
-    /// When it can be neither read nor made, or others could write to it.
+    /// When it can be neither read nor created, or other users could write to it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let folder = Folder::open(path)?;
         let key = Key::of(&folder)?;
         Ok(Self { folder, key, has_warned: AtomicBool::new(false) })
     }
 
-    /// By what a server's manifest is found; servers inside this process have none.
+    /// Returns the fingerprint that names a server's manifest; servers inside this process have none.
     pub(crate) fn fingerprint(&self, config: &ServerConfig) -> Option<Fingerprint> {
         Fingerprint::of(config, &self.key)
     }
 
-    /// What was kept, and the seal that it has.
+    /// Reads a manifest and its seal.
     pub(crate) fn load(&self, fingerprint: &Fingerprint) -> Result<(Manifest, Seal), ReadError> {
         let name = file_name(fingerprint);
         let bytes = match self.folder.read(&name, MAX_BYTES) {
@@ -97,17 +97,17 @@ impl Manifests {
             Err(error) => return Err(ReadError::Io(error)),
         };
         let read = format::decode(&bytes, fingerprint, &self.key)?;
-        self.mark(&name);
+        self.mark_used(&name);
         Ok(read)
     }
 
-    /// Keeps a manifest, unless it is the one with the seal `known`; the seal that it has now.
-    /// What goes wrong is told once: it will go wrong again.
+    /// Writes a manifest, unless its seal is `known`, and returns its seal. Only the first failure is
+    /// a warning, because later writes will fail in the same way.
     pub(crate) fn save(&self, fingerprint: &Fingerprint, manifest: &Manifest, known: Option<Seal>) -> Option<Seal> {
         let (bytes, seal) = format::encode(manifest, fingerprint, &self.key);
         let name = file_name(fingerprint);
         if known == Some(seal) && self.folder.modified(&name).is_ok() {
-            self.mark(&name);
+            self.mark_used(&name);
             return known;
         }
         let written = match bytes.len() {
@@ -125,32 +125,32 @@ impl Manifests {
         }
     }
 
-    /// Whether the server did not answer when it was last started.
+    /// Returns whether the server did not answer when it was last started.
     pub(crate) fn was_silent(&self, fingerprint: &Fingerprint) -> bool {
-        self.folder.modified(&silent_name(fingerprint)).is_ok()
+        self.folder.modified(&silent_file_name(fingerprint)).is_ok()
     }
 
-    /// Notes whether the server answers, for the next start.
-    pub(crate) fn note_silence(&self, fingerprint: &Fingerprint, is_silent: bool) {
-        let name = silent_name(fingerprint);
+    /// Records whether the server answers, for the next start.
+    pub(crate) fn record_silence(&self, fingerprint: &Fingerprint, is_silent: bool) {
+        let name = silent_file_name(fingerprint);
         let noted = if is_silent { self.folder.replace(&name, b"") } else { self.folder.remove(&name) };
         if let Err(error) = noted {
             tracing::debug!(%error, is_silent, "cannot save whether the server answered");
         }
     }
 
-    /// Removes what nobody has used for long, except for `used`.
-    pub(crate) fn sweep(&self, used: &[Fingerprint]) {
-        let used: Vec<String> = used.iter().flat_map(|one| [file_name(one), silent_name(one)]).collect();
+    /// Removes files that were not used for long, except those of `used`.
+    pub(crate) fn remove_unused(&self, used: &[Fingerprint]) {
+        let used: Vec<String> = used.iter().flat_map(|one| [file_name(one), silent_file_name(one)]).collect();
         let now = SystemTime::now();
         for name in self.folder.names().unwrap_or_default() {
             let limit = match name.as_str() {
-                name if is_unfinished(name) => UNFINISHED_FOR,
-                name if is_manifest(name) && !used.iter().any(|one| one == name) => KEPT_FOR,
-                // Whatever else lies here is not ours.
+                name if is_unfinished(name) => MAX_UNFINISHED,
+                name if is_cache_file(name) && !used.iter().any(|one| one == name) => MAX_UNUSED,
+                // Other files do not belong to the cache.
                 _ => continue,
             };
-            // A file from the future says that a clock was wrong, and nothing of its age.
+            // A time in the future means that a clock was wrong; the age is then unknown.
             let age = self.folder.modified(&name).ok().and_then(|then| now.duration_since(then).ok());
             if age.is_some_and(|age| age > limit) && self.folder.remove(&name).is_ok() {
                 tracing::debug!(file = name, "unused tool list removed from the cache");
@@ -159,9 +159,9 @@ impl Manifests {
     }
 
     /// Marks a manifest as used.
-    fn mark(&self, name: &str) {
+    fn mark_used(&self, name: &str) {
         let age = self.folder.modified(name).ok().map(|then| SystemTime::now().duration_since(then));
-        let is_old = !matches!(age, Some(Ok(age)) if age < MARKED_FOR);
+        let is_old = !matches!(age, Some(Ok(age)) if age < MAX_STAMP_AGE);
         if is_old && let Err(error) = self.folder.touch(name) {
             tracing::debug!(file = name, %error, "cannot mark the cached tool list as used");
         }
@@ -177,8 +177,8 @@ impl Manifests {
     }
 }
 
-/// Reads the manifests of these servers; what is kept for each, in their order.
-pub(crate) fn recall(folder: &Path, configs: &[ServerConfig]) -> Option<(Manifests, Vec<Recalled>)> {
+/// Reads the manifests of these servers, in their order.
+pub(crate) fn load_manifests(folder: &Path, configs: &[ServerConfig]) -> Option<(Manifests, Vec<CachedManifest>)> {
     let manifests = match Manifests::open(folder) {
         Ok(manifests) => manifests,
         Err(error) => {
@@ -187,10 +187,10 @@ pub(crate) fn recall(folder: &Path, configs: &[ServerConfig]) -> Option<(Manifes
             return None;
         }
     };
-    let recalled = |config: &ServerConfig| {
+    let load = |config: &ServerConfig| {
         let fingerprint = config.is_enabled.then(|| manifests.fingerprint(config)).flatten();
-        let kept = fingerprint.as_ref().and_then(|fingerprint| match manifests.load(fingerprint) {
-            Ok(kept) => Some(kept),
+        let manifest = fingerprint.as_ref().and_then(|fingerprint| match manifests.load(fingerprint) {
+            Ok(manifest) => Some(manifest),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::debug!(server = config.name, %error, cause, "cached tool list not used");
@@ -198,52 +198,52 @@ pub(crate) fn recall(folder: &Path, configs: &[ServerConfig]) -> Option<(Manifes
             }
         });
         let was_silent = fingerprint.as_ref().is_some_and(|fingerprint| manifests.was_silent(fingerprint));
-        Recalled { fingerprint, kept, was_silent }
+        CachedManifest { fingerprint, manifest, was_silent }
     };
-    let recalled: Vec<Recalled> = configs.iter().map(recalled).collect();
-    Some((manifests, recalled))
+    let cached: Vec<CachedManifest> = configs.iter().map(load).collect();
+    Some((manifests, cached))
 }
 
-/// What is kept for one server.
+/// The cached data of one server.
 #[derive(Debug)]
-pub(crate) struct Recalled {
-    /// Under which it is kept, if it can be.
+pub(crate) struct CachedManifest {
+    /// The fingerprint of the server, if it can have a manifest.
     pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) kept: Option<(Manifest, Seal)>,
-    /// Whether it did not answer the last time.
+    pub(crate) manifest: Option<(Manifest, Seal)>,
+    /// Whether the server did not answer when it was last started.
     pub(crate) was_silent: bool,
 }
 
-/// A manifest read and written again, for a key and a configuration that are always the same.
+/// Decodes a manifest and encodes it again, with a fixed key and configuration.
 #[cfg(fuzzing)]
-pub(crate) fn rewritten(file: &[u8]) -> Result<Vec<u8>, String> {
-    let (key, fingerprint) = format::always();
+pub(crate) fn rewrite(file: &[u8]) -> Result<Vec<u8>, String> {
+    let (key, fingerprint) = format::fixed_key();
     let (manifest, _) = format::decode(file, &fingerprint, &key).map_err(|error| error.to_string())?;
     Ok(format::encode(&manifest, &fingerprint, &key).0)
 }
 
-/// `body` as a file, sealed for that key.
+/// Returns a manifest file with this body, sealed with the fixed key.
 #[cfg(fuzzing)]
-pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
-    let (key, fingerprint) = format::always();
-    format::sealed(body, &fingerprint, &key)
+pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
+    let (key, fingerprint) = format::fixed_key();
+    format::seal_body(body, &fingerprint, &key)
 }
 
 fn file_name(fingerprint: &Fingerprint) -> String {
-    format!("{fingerprint}{ENDING}")
+    format!("{fingerprint}{SUFFIX}")
 }
 
-fn silent_name(fingerprint: &Fingerprint) -> String {
-    format!("{fingerprint}{SILENT}")
+fn silent_file_name(fingerprint: &Fingerprint) -> String {
+    format!("{fingerprint}{SILENT_SUFFIX}")
 }
 
-/// What the names of manifests end with.
-const ENDING: &str = ".manifest";
+/// Suffix of the names of manifests.
+const SUFFIX: &str = ".manifest";
 
-/// What the name of an empty file ends with that stands for a server that did not answer.
-const SILENT: &str = ".silent";
+/// Suffix of the name of an empty file that marks a server that did not answer.
+const SILENT_SUFFIX: &str = ".silent";
 
-fn is_manifest(name: &str) -> bool {
-    let print = name.strip_suffix(ENDING).or_else(|| name.strip_suffix(SILENT));
-    print.is_some_and(Fingerprint::is_one)
+fn is_cache_file(name: &str) -> bool {
+    let print = name.strip_suffix(SUFFIX).or_else(|| name.strip_suffix(SILENT_SUFFIX));
+    print.is_some_and(Fingerprint::is_valid)
 }

@@ -1,15 +1,15 @@
-//! Which tools were approved, and in which form.
+//! Approvals of tool definitions (pins).
 //!
-//! A server can change what it says of a tool after somebody has looked at it. So what a server
-//! offers when it is first seen is kept as approved, and what differs from that later on waits
-//! until somebody approves it too: tools that are new, that say something else, that are gone.
+//! A server can change the definition of a tool after the user has reviewed it. So the tools of a
+//! server are stored as approved when it is first seen, and later differences wait until the user
+//! approves them too: tools that are new, changed or removed.
 //! Whether they can be used meanwhile is [`Pinning`](crate::config::Pinning). A server that was never seen can start
 //! held instead ([`NewServers`](crate::config::NewServers)), and one that was seen under another
 //! name takes over the approvals of that name.
 //!
-//! A folder holds two files for each server, named by who the server is
-//! ([`Fingerprint::of_identity`](crate::manifest::Fingerprint::of_identity)): the approved definitions, and what waits. Several programs
-//! may share it: files are replaced whole, and whoever changes one holds its lock.
+//! A folder holds two files for each server, named by the identity of the server
+//! ([`Fingerprint::of_identity`](crate::manifest::Fingerprint::of_identity)): the approved definitions, and the
+//! waiting ones. Several programs may share it: files are replaced as a whole, under a lock.
 
 mod definition;
 mod diff;
@@ -30,7 +30,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use self::file::{Approved, ApprovedTool, Files, Waiting, WaitingTool};
+use self::file::{Approvals, ApprovedTool, Files, WaitingTool, WaitingTools};
 pub use self::{
     file::PinKind,
     report::{PinReport, WaitingPin},
@@ -39,31 +39,31 @@ use pegboard_state::{LoadError, Stamp};
 
 use crate::{config::ServerConfig, listing::Item};
 
-/// A folder of approvals.
+/// The folder of approvals.
 #[derive(Debug)]
 pub struct Pins {
     path: PathBuf,
     files: OnceLock<Option<Files>>,
-    /// Whether it was said that nothing can be kept.
+    /// Whether a failure to write was already logged as a warning.
     has_warned: AtomicBool,
 }
 
-/// What came of comparing a server's tools with what was approved.
+/// The result of comparing a server's tools with the approved ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Review {
-    /// What waits for approval.
+    /// The tools that wait for approval.
     pub(crate) reports: Vec<PinReport>,
     /// The names of the tools that must not be used.
     pub(crate) held: HashSet<String>,
-    /// What the file of approvals looked like.
+    /// The stamp of the file of approvals.
     pub(crate) stamp: Option<Stamp>,
-    /// Whether it is still to be written down what waits.
+    /// Whether the waiting tools are not yet written to disk.
     pub(crate) is_unwritten: bool,
     /// Whether the server is held because it is new.
     pub(crate) is_new_server: bool,
 }
 
-/// Why approvals cannot be used.
+/// The error of reading or writing approvals.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinsError {
@@ -72,19 +72,19 @@ pub enum PinsError {
     Io {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Pins {
-    /// The approvals in the folder at `path`. It is made when something is to be kept.
+    /// Uses the folder at `path`, which is created with the first approvals.
     pub fn at(path: PathBuf) -> Self {
         Self { path, files: OnceLock::new(), has_warned: AtomicBool::new(false) }
     }
 
-    /// Compares what a server offers with what was approved of it; on first sight everything
-    /// is. Reads and writes files.
+    /// Compares the tools of a server with the approved ones; when a server is first seen, all are
+    /// approved. Reads and writes files.
     pub(crate) fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> Review {
         let reviewed = self.files().map(|files| files.review(config, offered, may_write));
         match reviewed {
@@ -93,20 +93,20 @@ impl Pins {
                 if let Some(Err(error)) = failed {
                     self.warn(&error);
                 }
-                // Whoever wants to be asked must not find out that nobody was.
+                // A user who wants to approve tools must not get unapproved ones.
                 let held = offered.iter().filter(|_| config.holds_unseen());
                 Review { held: held.map(|item| item.key.clone()).collect(), ..Review::default() }
             }
         }
     }
 
-    /// What a server's file of approvals looks like from outside.
+    /// Returns the stamp of a server's file of approvals.
     pub(crate) fn stamp(&self, config: &ServerConfig) -> Option<Stamp> {
         let files = self.files()?;
-        files.stamp(&files.id(config))
+        files.stamp(&files.server_id(config))
     }
 
-    /// Everything that waits for approval, by server and tool.
+    /// Returns all tools that wait for approval, by server and tool.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -117,9 +117,9 @@ impl Pins {
         }
         let files = Files::open(&self.path).map_err(failed)?;
         let mut all = Vec::new();
-        for id in files.ids().map_err(failed)? {
-            let Some(waiting) = files.waiting(&id) else { continue };
-            let approved = files.approved(&id).ok().flatten().unwrap_or_default();
+        for id in files.waiting_ids().map_err(failed)? {
+            let Some(waiting) = files.read_waiting(&id) else { continue };
+            let approved = files.read_approvals(&id).ok().flatten().unwrap_or_default();
             let pin = |(report, tool): (PinReport, &WaitingTool)| WaitingPin {
                 id: id.clone(),
                 report,
@@ -131,10 +131,11 @@ impl Pins {
         Ok(all)
     }
 
-    /// Approves what [`waiting`](Self::waiting) has told of, in the form that was shown.
+    /// Approves tools that [`waiting`](Self::waiting) returned, with the definitions that it
+    /// returned.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the approvals cannot be written.
     pub fn approve(&self, chosen: &[&WaitingPin]) -> Result<(), PinsError> {
         let failed = |source| PinsError::Io { path: self.path.clone(), source };
         let files = Files::open(&self.path).map_err(failed)?;
@@ -166,23 +167,23 @@ impl Pins {
 
 impl Files {
     fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> io::Result<Review> {
-        let id = self.id(config);
-        // Before it is read: a change meanwhile is seen the next time.
+        let id = self.server_id(config);
+        // Taken before the file is read: a change in between is then noticed the next time.
         let mut stamp = self.stamp(&id);
-        let approved = match self.approved(&id) {
+        let approved = match self.read_approvals(&id) {
             Ok(Some(approved)) => approved,
             Ok(None) => {
-                let approved = self.first_sight(&id, config, offered)?;
+                let approved = self.approve_first_sight(&id, config, offered)?;
                 stamp = self.stamp(&id);
                 approved
             }
-            Err(error) => self.damaged(&id, config, offered, &error)?,
+            Err(error) => self.replace_damaged(&id, config, offered, &error)?,
         };
-        let known = self.waiting(&id);
-        let waiting = compare(config, &approved, offered, known.as_ref());
+        let known = self.read_waiting(&id);
+        let waiting = find_differences(config, &approved, offered, known.as_ref());
         let is_held = waiting.is_held;
-        let is_news = known.as_ref().map_or(!waiting.tools.is_empty(), |known| !known.is_same(&waiting));
-        if is_news && may_write {
+        let has_changed = known.as_ref().map_or(!waiting.tools.is_empty(), |known| !known.is_same(&waiting));
+        if has_changed && may_write {
             let _lock = self.lock(&id)?;
             self.write_waiting(&id, &waiting)?;
         }
@@ -191,46 +192,52 @@ impl Files {
             held: held.map(|tool| tool.name.clone()).collect(),
             reports: waiting.reports(&approved),
             stamp,
-            is_unwritten: is_news && !may_write,
+            is_unwritten: has_changed && !may_write,
             is_new_server: is_held && approved.starts_held && approved.tools.is_empty(),
         })
     }
 
-    /// Decides what is approved of a server without approvals of its own, and writes it down.
-    fn first_sight(&self, id: &str, config: &ServerConfig, offered: &[Item]) -> io::Result<Approved> {
+    /// Decides which tools of a server without approvals are approved, and writes them.
+    fn approve_first_sight(&self, id: &str, config: &ServerConfig, offered: &[Item]) -> io::Result<Approvals> {
         let _lock = self.lock(id)?;
         // Another program may have been first.
-        if let Ok(Some(approved)) = self.approved(id) {
+        if let Ok(Some(approved)) = self.read_approvals(id) {
             return Ok(approved);
         }
-        // One that offers nothing yet was not seen yet.
+        // A server that lists nothing yet does not count as seen.
         if offered.is_empty() {
-            return Ok(Approved::nothing(config, self.place(config)));
+            return Ok(Approvals::none(config, self.location(config)));
         }
         let approved = self.first_approvals(id, config, offered)?;
-        self.write_approved(id, &approved)?;
+        self.write_approvals(id, &approved)?;
         Ok(approved)
     }
 
-    /// Approvals that cannot be read may have been somebody's on purpose: whoever holds tools
-    /// back is asked about all of them.
-    fn damaged(&self, id: &str, config: &ServerConfig, offered: &[Item], error: &LoadError) -> io::Result<Approved> {
+    /// Replaces approvals that cannot be read. They may have been damaged on purpose: with
+    /// `hold`, all tools wait for approval again.
+    fn replace_damaged(
+        &self,
+        id: &str,
+        config: &ServerConfig,
+        offered: &[Item],
+        error: &LoadError,
+    ) -> io::Result<Approvals> {
         tracing::error!(server = config.name, %error, "cannot read approvals");
         if config.holds_unseen() {
-            return Ok(Approved::nothing(config, self.place(config)));
+            return Ok(Approvals::none(config, self.location(config)));
         }
         let _lock = self.lock(id)?;
-        let approved = Approved::new(config, self.place(config), offered.iter());
-        self.write_approved(id, &approved)?;
+        let approved = Approvals::new(config, self.location(config), offered.iter());
+        self.write_approvals(id, &approved)?;
         Ok(approved)
     }
 
     fn approve(&self, id: &str, pins: &[&WaitingPin]) -> io::Result<()> {
         let _lock = self.lock(id)?;
-        // Where nothing can be read, what was not approved stays held.
-        let nothing = Approved { starts_held: true, ..Approved::default() };
-        let mut approved = self.approved(id).ok().flatten().unwrap_or(nothing);
-        let known = self.waiting(id);
+        // If the approvals cannot be read, tools that were not approved stay held.
+        let nothing = Approvals { starts_held: true, ..Approvals::default() };
+        let mut approved = self.read_approvals(id).ok().flatten().unwrap_or(nothing);
+        let known = self.read_waiting(id);
         let is_known = known.is_some();
         let mut waiting = known.unwrap_or_default();
         if approved.server.is_empty() {
@@ -241,20 +248,25 @@ impl Files {
             let name = &pin.report.tool;
             approved.tools.retain(|tool| tool.name != *name);
             approved.tools.extend(pin.definition.clone().map(|raw| ApprovedTool { name: name.clone(), raw }));
-            // What has changed once more was not what was approved.
+            // A definition that has changed again was not the approved one.
             let text = |raw: &Option<pegboard_mcp::json::Raw>| raw.as_ref().map(|raw| raw.get().to_owned());
             waiting.tools.retain(|tool| tool.name != *name || text(&tool.raw) != text(&pin.definition));
         }
         approved.tools.sort_by(|one, other| one.name.cmp(&other.name));
-        // A server that started held is like any other once everything of it was approved.
+        // A server that started held is like any other once all its tools were approved.
         approved.starts_held &= !is_known || !waiting.tools.is_empty();
-        self.write_approved(id, &approved)?;
+        self.write_approvals(id, &approved)?;
         self.write_waiting(id, &waiting)
     }
 }
 
-/// What of the server's tools is not as it was approved.
-fn compare(config: &ServerConfig, approved: &Approved, offered: &[Item], known: Option<&Waiting>) -> Waiting {
+/// Returns the tools of a server that differ from the approved ones.
+fn find_differences(
+    config: &ServerConfig,
+    approved: &Approvals,
+    offered: &[Item],
+    known: Option<&WaitingTools>,
+) -> WaitingTools {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let since = |name: &str, kind: PinKind| {
@@ -278,5 +290,10 @@ fn compare(config: &ServerConfig, approved: &Approved, offered: &[Item], known: 
         tools.push(WaitingTool { since: since(&name, kind), name, kind, raw: None });
     }
     tools.sort_by(|one, other| one.name.cmp(&other.name));
-    Waiting { server: config.name.clone(), source: file::source(config), is_held: approved.is_holding(config), tools }
+    WaitingTools {
+        server: config.name.clone(),
+        source: file::describe_source(config),
+        is_held: approved.is_hold_required(config),
+        tools,
+    }
 }

@@ -1,7 +1,7 @@
-//! Queues that are bounded by the bytes of the messages in them, and not only by their number.
+//! Queues that are bounded by the number of messages in them and by their bytes.
 //!
-//! A server can say much about one call, and a client can be slow to read it. A bound on messages
-//! alone would let each of them be as large as a message may be.
+//! A server can send many notifications about one call, and a client can be slow to read them. With
+//! a bound on their number alone, each of them could have the maximum size of a message.
 
 use std::{
     sync::Arc,
@@ -16,12 +16,12 @@ use tokio::sync::{
     },
 };
 
-/// Bytes that may wait in one queue, and that a message that is not waited for may have.
+/// Maximum number of bytes in one queue, and of a message whose sender does not wait for room.
 pub const MAX_BYTES: usize = 512 << 10;
 
 /// Messages that know their size.
 pub trait Measured {
-    /// About how many bytes the message has.
+    /// Returns the approximate size of the message in bytes.
     fn bytes(&self) -> usize;
 }
 
@@ -31,8 +31,8 @@ impl Measured for String {
     }
 }
 
-/// A queue for at most `messages` messages of [`MAX_BYTES`] together. A single message may be larger
-/// where its sender waits for room.
+/// Creates a queue for at most `messages` messages of [`MAX_BYTES`] together. A single message may
+/// be larger if its sender waits for room.
 pub fn channel<T>(messages: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::channel(messages);
     (Sender { messages: sender, room: Arc::new(Semaphore::new(MAX_BYTES)) }, Receiver(receiver))
@@ -40,7 +40,7 @@ pub fn channel<T>(messages: usize) -> (Sender<T>, Receiver<T>) {
 
 type Queued<T> = (T, OwnedSemaphorePermit);
 
-/// The end of a queue that messages are put into.
+/// The sending end of a queue.
 #[derive(Debug)]
 pub struct Sender<T> {
     messages: mpsc::Sender<Queued<T>>,
@@ -54,10 +54,10 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T: Measured> Sender<T> {
-    /// Puts a message in, if there is room for it now.
+    /// Sends a message if there is room for it now.
     ///
     /// # Errors
-    /// When there is no room, or the other end is gone.
+    /// When there is no room, or the receiver was dropped.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         if self.is_closed() {
             return Err(TrySendError::Closed(message));
@@ -72,10 +72,10 @@ impl<T: Measured> Sender<T> {
         })
     }
 
-    /// Waits for room and puts a message in.
+    /// Waits for room and sends a message.
     ///
     /// # Errors
-    /// When the other end is gone.
+    /// When the receiver was dropped.
     pub async fn send(&self, message: T) -> Result<(), SendError<T>> {
         let bytes = u32::try_from(message.bytes().min(MAX_BYTES)).unwrap_or(u32::MAX);
         let room = tokio::select! {
@@ -89,28 +89,28 @@ impl<T: Measured> Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Whether the other end is gone.
+    /// Returns whether the receiver was dropped.
     pub fn is_closed(&self) -> bool {
         self.messages.is_closed()
     }
 
-    /// Waits until the other end is gone.
+    /// Waits until the receiver is dropped.
     pub async fn closed(&self) {
         self.messages.closed().await;
     }
 }
 
-/// The end of a queue that messages are taken out of.
+/// The receiving end of a queue.
 #[derive(Debug)]
 pub struct Receiver<T>(mpsc::Receiver<Queued<T>>);
 
 impl<T> Receiver<T> {
-    /// Waits for the next message; `None` when no more can come.
+    /// Waits for the next message; `None` if all senders were dropped.
     pub async fn recv(&mut self) -> Option<T> {
         self.0.recv().await.map(|(message, _)| message)
     }
 
-    /// The next message, if there is one now.
+    /// Returns the next message, if there is one now.
     ///
     /// # Errors
     /// When there is none.
@@ -118,7 +118,7 @@ impl<T> Receiver<T> {
         self.0.try_recv().map(|(message, _)| message)
     }
 
-    /// [`recv`](Self::recv) for futures that are written by hand.
+    /// Polls for the next message, for hand-written futures.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         self.0.poll_recv(context).map(|queued| queued.map(|(message, _)| message))
     }

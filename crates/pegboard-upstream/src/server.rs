@@ -40,15 +40,15 @@ use pegboard_mcp::{
 
 use crate::{
     auth::{Bearer, Logins},
-    call_queue::{OnBehalf, Turns},
-    config::{Limits, ServerConfig, TransportConfig},
+    call_queue::{CallQueue, CallerKey},
+    config::{ServerConfig, ServerLimits, TransportConfig},
     connection::{Call, CallError, Link, Notice},
-    environment::Reserved,
+    environment::ReservedVariables,
     handshake::{ConnectError, Hello},
     listing::{Item, Lists},
     pins::Pins,
-    redact::{Redactor, Shared},
-    server_output::{Talk, TalkNotes},
+    redact::{Redactor, SharedSecrets},
+    server_output::{OutputLog, ServerOutput},
     trace,
 };
 
@@ -71,7 +71,7 @@ pub(crate) enum Gate {
 pub(crate) struct Crew {
     pub(crate) supervisor: Vec<OsString>,
     /// Variables that no server inherits, as the latest configuration says.
-    pub(crate) reserved: Mutex<Reserved>,
+    pub(crate) reserved: Mutex<ReservedVariables>,
     pub(crate) logins: Option<Logins>,
     /// Counts changes of lists and state, for whoever watches the whole fleet.
     pub(crate) changes: watch::Sender<u64>,
@@ -81,7 +81,7 @@ pub(crate) struct Crew {
     /// Which tools were approved.
     pub(crate) pins: Option<Arc<Pins>>,
     /// What none of them may tell.
-    pub(crate) secrets: Shared,
+    pub(crate) secrets: SharedSecrets,
     /// Places for servers that start without being in a hurry.
     pub(crate) starts: Arc<Semaphore>,
 }
@@ -110,7 +110,7 @@ pub struct FailedStart {
     /// Why.
     pub error: ConnectError,
     /// What the server wrote meanwhile.
-    pub talk: Talk,
+    pub talk: ServerOutput,
     /// Variables that this process has, that the server does not inherit, and that it may have
     /// failed without; see [`inherit_env`](ServerConfig::inherit_env).
     pub withheld: Vec<String>,
@@ -132,13 +132,13 @@ pub struct Upstream {
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
     notes: Notes,
-    talk: Arc<TalkNotes>,
+    talk: Arc<OutputLog>,
     /// How its last start failed; none if it did not.
     failed_start: Mutex<Option<Arc<FailedStart>>>,
     /// Whether it was logged for the present series of failures which variables it may lack.
     has_warned_of_withheld: AtomicBool,
     breaker: Breaker,
-    turns: Arc<Turns>,
+    turns: Arc<CallQueue>,
     /// Its login, where it can have one.
     bearer: Option<Arc<Bearer>>,
     /// Where its lists are kept between runs.
@@ -155,10 +155,10 @@ impl Upstream {
     pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
-        let turns = Turns::new(config.limits.concurrent);
+        let turns = CallQueue::new(config.limits.concurrent);
         let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins, crew.secrets.clone()));
         Arc::new(Self {
-            redactor: Redactor::with(&config, crew.secrets.clone()),
+            redactor: Redactor::with_shared(&config, crew.secrets.clone()),
             config,
             crew,
             state: watch::Sender::new(state),
@@ -214,8 +214,8 @@ impl Upstream {
     }
 
     /// What it wrote beside its messages since it was last started.
-    pub fn talk(&self) -> Talk {
-        self.talk.all()
+    pub fn talk(&self) -> ServerOutput {
+        self.talk.snapshot()
     }
 
     /// How its last start failed; `None` if it did not.
@@ -279,7 +279,7 @@ impl Upstream {
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        self.call_for(OnBehalf::default(), make).await
+        self.call_for(CallerKey::default(), make).await
     }
 
     /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
@@ -287,17 +287,17 @@ impl Upstream {
     ///
     /// # Errors
     /// As for [`call`](Self::call); and when it was not the call's turn in time.
-    pub async fn call_for(&self, whose: OnBehalf, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+    pub async fn call_for(&self, whose: CallerKey, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
         let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
         let work = async {
-            match self.turns.take(whose, self.config.timeouts.call).await {
+            match self.turns.acquire(whose, self.config.timeouts.call).await {
                 Ok(_turn) => self.try_call(make).await,
                 Err(busy) => Err(CallError::Busy(busy)),
             }
         };
         let outcome = work.instrument(span.clone()).await;
-        trace::called(&span, &outcome, began);
+        trace::record_outcome(&span, &outcome, began);
         self.notes.called(&outcome, &self.redactor);
         outcome
     }
@@ -313,11 +313,11 @@ impl Upstream {
                 return Err(CallError::Held);
             }
             let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
-            let Limits { argument_bytes, result_bytes, .. } = self.config.limits;
+            let ServerLimits { argument_bytes, result_bytes, .. } = self.config.limits;
             if bytes > argument_bytes {
                 return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
             }
-            call.trace = trace::passing(&call, &hello);
+            call.trace = trace::record_target(&call, &hello);
             match link.call(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;

@@ -1,4 +1,4 @@
-//! The spans of calls.
+//! The `tracing` spans of calls.
 //!
 //! Spans are `tracing` spans, which cost next to nothing when no layer collects them.
 
@@ -12,7 +12,7 @@ use crate::{
     handshake::Hello,
 };
 
-/// The span of one call of a server, with all the waiting for it.
+/// Creates the span of one call of a server, waiting times included.
 pub(crate) fn call_span(server: &str) -> Span {
     use tracing::field::Empty;
     // The highest level, so that every line that is logged within has its fields.
@@ -28,28 +28,28 @@ pub(crate) fn call_span(server: &str) -> Span {
     )
 }
 
-/// The span of waiting for a server that does not run.
+/// Creates the span of waiting for a server that is not running.
 pub(crate) fn start_span(server: &str) -> Span {
     tracing::error_span!("start", server)
 }
 
-/// What a call that is made now passes on; its span learns what is called.
-pub(crate) fn passing(call: &Call, hello: &Hello) -> TraceContext {
+/// Records the target of a call in its span, and returns the trace context to send with it.
+pub(crate) fn record_target(call: &Call, hello: &Hello) -> TraceContext {
     let span = Span::current();
     if span.is_disabled() {
         return call.trace.clone();
     }
     span.record("method", call.method.as_str());
     span.record("protocol", hello.version.as_str());
-    // The address of a resource is as good as an argument.
+    // The URI of a resource is like an argument, which is not recorded.
     if let Some(name) = call.name.as_deref().filter(|_| call.method != "resources/read") {
         span.record("name", name);
     }
     call.trace.within(&span)
 }
 
-/// Notes in its span how a call ended.
-pub(crate) fn called(span: &Span, outcome: &Result<Raw, CallError>, began: Instant) {
+/// Records the outcome of a call in its span.
+pub(crate) fn record_outcome(span: &Span, outcome: &Result<Raw, CallError>, began: Instant) {
     if span.is_disabled() {
         return;
     }

@@ -6,7 +6,7 @@ use axum::{Router, body::{Body, BodyDataStream}, http::{HeaderValue, Method, Req
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings};
 use pegboard_mcp::{era::meta, sse::EventReader, headers::decode, json::{Fields, Raw, raw}, rpc::{Id, Message}};
-use pegboard_upstream::{Answering, LocalServer, config::{ServerConfig, TransportConfig}};
+use pegboard_upstream::{AnswerFuture, LocalServer, config::{ServerConfig, TransportConfig}};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 struct Echo;
 
 impl LocalServer for Echo {
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
         let text = |header: &str| json!({"type": "string", "x-mcp-header": header});
         let schema = json!({"type": "object", "properties": {
             "region": text("Region"),

@@ -9,7 +9,7 @@ use pegboard_discovery::HostTool;
 use pegboard_llm::{Client, client::ClientError};
 use pegboard_upstream::{
     Fleet, FleetOptions,
-    config::file::{self, FileError},
+    config::file::{self, ConfigFileError},
 };
 use tokio::sync::Mutex;
 
@@ -101,9 +101,9 @@ impl AgentBuilder {
         Ok(registry)
     }
 
-    fn start_servers(&mut self, program: Option<&Program>) -> Result<Arc<Fleet>, FileError> {
+    fn start_servers(&mut self, program: Option<&Program>) -> Result<Arc<Fleet>, ConfigFileError> {
         let mut servers = match &self.config {
-            Some(path) => file::servers_from(path)?,
+            Some(path) => file::read_servers_from(path)?,
             None => Vec::new(),
         };
         let mut names: BTreeSet<String> = servers.iter().map(|server| server.name.clone()).collect();

@@ -3,7 +3,7 @@
 #[cfg(feature = "code-execution")]
 use pegboard_http::ListenError;
 use pegboard_llm::{ConversationError, client::ClientError};
-use pegboard_upstream::config::file::FileError;
+use pegboard_upstream::config::file::ConfigFileError;
 
 #[cfg(feature = "code-execution")]
 use crate::shell::ShellError;
@@ -15,7 +15,7 @@ use crate::{approval::AmbiguousGrant, conversation_state::ResumeError, custom::R
 pub enum BuildError {
     /// The server configuration is invalid.
     #[error(transparent)]
-    Config(#[from] FileError),
+    Config(#[from] ConfigFileError),
     /// A custom tool cannot be registered.
     #[error(transparent)]
     Tool(#[from] RegisterError),

@@ -8,7 +8,7 @@ use pegboard_agent::{
     schemars::{self, JsonSchema},
 };
 use pegboard_mcp::json::{Raw, raw};
-use pegboard_upstream::{Answering, LocalServer};
+use pegboard_upstream::{AnswerFuture, LocalServer};
 use serde_json::{Value, json};
 
 use crate::support::{Weather, agent, call, provider, results, run, say};
@@ -229,7 +229,7 @@ async fn servers_cannot_take_names_that_are_not_theirs() {
 struct Odd(&'static [&'static str]);
 
 impl LocalServer for Odd {
-    fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> AnswerFuture<'a> {
         let tool = |name: &&str| json!({"name": name, "description": "", "inputSchema": {"type": "object"}});
         let result = match method {
             "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),

@@ -18,7 +18,7 @@ use pegboard_mcp::{
 };
 use pegboard_testkit::provider::{Part, Provider, Script, Turn};
 use pegboard_upstream::{
-    Answering, LocalServer,
+    AnswerFuture, LocalServer,
     config::{ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ fn tools() -> Value {
 }
 
 impl LocalServer for Weather {
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
         let params = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
         Box::pin(async move { self.handle(method, params).await.map(|result| raw(&result)) })
     }

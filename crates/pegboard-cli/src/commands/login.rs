@@ -142,10 +142,10 @@ async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Res
     let limit = Duration::from_secs(args.timeout);
     let coming_back = async {
         if !args.no_browser {
-            return login.redirected().await;
+            return login.wait_for_redirect().await;
         }
         tokio::select! {
-            redirect = login.redirected() => redirect,
+            redirect = login.wait_for_redirect() => redirect,
             redirect = pasted(&login) => redirect,
         }
     };
@@ -160,7 +160,7 @@ async fn pasted(login: &Login) -> Result<Redirect, LoginError> {
         if line.trim().is_empty() {
             continue;
         }
-        match login.pasted(&line) {
+        match login.parse_pasted(&line) {
             Err(error @ (LoginError::NotARedirect | LoginError::OtherState)) => warn(&error.to_string()),
             answer => return answer,
         }

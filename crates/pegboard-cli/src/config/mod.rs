@@ -269,7 +269,7 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
             draft.validation.servers.insert(entry.key().to_owned(), is_on);
         }
     }
-    inherit::refuse_reserved(root, scope.problems);
+    inherit::report_reserved(root, scope.problems);
     let mut found = Found::default();
     middleware::read(root, &mut found, scope);
     draft.take(found);

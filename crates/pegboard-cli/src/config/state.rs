@@ -144,7 +144,7 @@ impl ServerDefaults {
             server.new_servers = self.new_servers.unwrap_or_default();
             let oauth = &mut server.oauth;
             oauth.allow_private_issuers = oauth.allow_private_issuers.or(self.allow_private_issuers);
-            server.inherit_env = InheritEnv::join(self.inherit_env.as_ref(), server.inherit_env.take());
+            server.inherit_env = InheritEnv::merge(self.inherit_env.as_ref(), server.inherit_env.take());
         }
     }
 

@@ -138,7 +138,7 @@ fn limits_of_callers_servers_and_lists() {
     let server = r#"{"mcpServers": {"one": {
         "command": "x", "maxConcurrent": 1, "maxArgumentBytes": 1000, "maxResultBytes": 2000, "validateArguments": false
     }}}"#;
-    let limits = "Limits { concurrent: 1, argument_bytes: 1000, result_bytes: 2000 }";
+    let limits = "ServerLimits { concurrent: 1, argument_bytes: 1000, result_bytes: 2000 }";
     let expected =
         format!("CallLimits {{ concurrent: 0, per_minute: 0 }} 0 1000 Some(true) {{\"one\": false}} [{limits}]");
     check(server, shown, &expected);

@@ -7,7 +7,7 @@ use pegboard_mcp::{
     json::{Fields, Raw},
     rpc::RpcError,
 };
-use pegboard_upstream::{Call, CallError, Event, Fleet, Hello, Turn, Upstream, queue};
+use pegboard_upstream::{Call, CallError, CallPermit, Event, Fleet, Hello, Upstream, queue};
 use sha2::{Digest as _, Sha256};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::Instrument as _;
@@ -180,7 +180,7 @@ impl Forwarder {
         upstream: &Arc<Upstream>,
         forward: &Forward,
         params: Fields,
-        turn: Option<Arc<Turn>>,
+        turn: Option<Arc<CallPermit>>,
     ) -> Running {
         let upstream = Arc::clone(upstream);
         let (events, received) = queue::channel(EVENTS);

@@ -38,8 +38,8 @@ fn parties_and_queues() {
     let check = |caller: Caller, session: Option<(u64, bool)>, party: Option<u64>, member: u64| {
         let exchange = testing::exchange(caller, session);
         assert_eq!(exchange.party(), Party::Caller(caller), "{caller:?} {session:?}");
-        assert_eq!(exchange.on_behalf(true), OnBehalf { party, member }, "{caller:?} {session:?}");
-        assert_eq!(exchange.on_behalf(false), OnBehalf { party: None, member }, "{caller:?} {session:?}");
+        assert_eq!(exchange.on_behalf(true), CallerKey { party, member }, "{caller:?} {session:?}");
+        assert_eq!(exchange.on_behalf(false), CallerKey { party: None, member }, "{caller:?} {session:?}");
     };
     // The holder of a token has one share; its sessions take turns within it.
     check(token(3), None, Some(3), u64::MAX);
@@ -62,7 +62,7 @@ async fn calls_at_a_time() {
     let wait = Duration::from_secs(3);
     let turn = limits.admit(one_at_a_time, one, wait).await.expect("the first call").expect("a turn");
     let busy = limits.admit(one_at_a_time, one, wait).await.expect_err("there is one already");
-    assert_eq!(busy, LimitExceeded::Busy(Busy::Waited { most: 1, waited: wait }));
+    assert_eq!(busy, LimitExceeded::Busy(Busy::Waited { limit: 1, waited: wait }));
     assert!(limits.admit(one_at_a_time, other, wait).await.is_ok(), "another address has its own share");
     drop(turn);
     assert!(limits.admit(one_at_a_time, one, wait).await.is_ok());
@@ -97,7 +97,7 @@ async fn whoever_is_busy_is_not_forgotten() {
     let limits = AdmissionControl::default();
     let one = CallLimits { concurrent: 1, per_minute: 0 };
     let busy = limits.share(Party::Address(address(0)), one);
-    let turn = busy.turns.take(OnBehalf::default(), Duration::ZERO).await.expect("a turn");
+    let turn = busy.turns.acquire(CallerKey::default(), Duration::ZERO).await.expect("a turn");
     assert!(!busy.is_as_new());
     drop(busy);
     for number in 1..=MOST {
@@ -117,7 +117,7 @@ async fn whoever_is_busy_is_not_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn long_work_goes_round_by_party() {
-    let limits = AdmissionControl { long_work: Turns::new(1), ..AdmissionControl::default() };
+    let limits = AdmissionControl { long_work: CallQueue::new(1), ..AdmissionControl::default() };
     let party = |number| Party::Address(address(number));
     assert!(limits.begin_work(party(1), LONG_ARGUMENTS - 1).await.expect("no turn is needed").is_none());
     let first = limits.begin_work(party(1), LONG_ARGUMENTS).await.expect("a turn");
@@ -156,7 +156,7 @@ fn unread_answers() {
 
 #[test]
 fn refusals_are_counted_by_their_limit() {
-    let busy = Busy::Waited { most: 1, waited: Duration::ZERO };
+    let busy = Busy::Waited { limit: 1, waited: Duration::ZERO };
     let tripped = Tripped { failures: 1, reason: "no".into(), retry_in: None };
     let cases = [
         (LimitExceeded::Rate { per_minute: 1, retry_in: Duration::ZERO }.into(), Some(RejectReason::Rate)),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use pegboard_discovery::DialectName;
 use pegboard_gateway::{CallLimits, GatewaySettings, Profile};
-use pegboard_upstream::config::{Limits, ServerConfig};
+use pegboard_upstream::config::{ServerConfig, ServerLimits};
 use serde_json::{Value, json};
 
 use super::world::{LARGE, PATIENCE, Server, World, plain, settings, text, tool, until};
@@ -77,7 +77,7 @@ async fn arguments_are_not_checked_where_that_is_switched_off() {
 async fn arguments_and_results_that_are_too_large_are_errors() {
     let server = Server::new(&["large", "echo"]);
     let mut config = server.config("one");
-    config.limits = Limits { argument_bytes: 1000, result_bytes: 2000, ..Limits::default() };
+    config.limits = ServerLimits { argument_bytes: 1000, result_bytes: 2000, ..ServerLimits::default() };
     let world = World::new(vec![config], plain()).await;
     let session = world.legacy().await;
     let large = session.request("tools/call", json!({"name": "large"})).await;

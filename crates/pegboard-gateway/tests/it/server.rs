@@ -15,7 +15,7 @@ use pegboard_mcp::{
     rpc::RpcError,
 };
 use pegboard_upstream::{
-    Answering, LocalClient, LocalServer,
+    AnswerFuture, LocalClient, LocalServer,
     config::{ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
@@ -300,7 +300,7 @@ impl LocalServer for Server {
         *lock(&self.client) = Some(client);
     }
 
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
         Box::pin(async move {
             let fields = Fields::of_optional(params.as_deref());
             let template = json!({"uriTemplate": "toy://numbers/{number}", "name": "number"});

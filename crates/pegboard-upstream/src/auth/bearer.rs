@@ -1,4 +1,4 @@
-//! Tokens for the requests to one server.
+//! The access token for requests to one server.
 
 use std::{
     fmt,
@@ -24,16 +24,16 @@ use super::{
 use crate::{
     config::{OAuthConfig, ServerConfig, TransportConfig},
     connection::CallError,
-    redact::Shared,
+    redact::SharedSecrets,
 };
 
-/// How often it is looked whether somebody has logged in meanwhile, while a server waits for it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often a server that waits for a login checks for a new one.
+const LOGIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a renewal that failed is not tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// Time after a failed refresh before the next attempt.
+const REFRESH_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// A server lets nobody in without a login.
+/// The error of a server that requires a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedsLogin {
     server: String,
@@ -52,8 +52,8 @@ impl fmt::Display for NeedsLogin {
 
 impl std::error::Error for NeedsLogin {}
 
-/// The login to one server, as far as there is one: kept in memory, read again when a
-/// connection is made or a token is refused, and renewed by one at a time.
+/// The login of one server, if there is one: cached in memory, read again when a connection is
+/// made or a token is rejected, and refreshed by one task at a time.
 #[derive(Debug)]
 pub(crate) struct Bearer {
     server: String,
@@ -61,37 +61,41 @@ pub(crate) struct Bearer {
     logins: Logins,
     oauth: OAuthConfig,
     http: Arc<OAuthHttp>,
-    known: tokio::sync::Mutex<Known>,
-    /// Whether the server was shown a token since it was connected.
-    has_shown: AtomicBool,
-    /// Whether the server let us in with nothing that we have.
+    known: tokio::sync::Mutex<CachedLogin>,
+    /// Whether a token was sent since the server was connected.
+    has_sent_token: AtomicBool,
+    /// Whether the server rejected every available token.
     is_refused: AtomicBool,
-    /// Why the login was not renewed.
+    /// The reason why the login was not refreshed.
     trouble: Mutex<Option<String>>,
-    /// What nobody may tell: tokens belong to it.
-    secrets: Shared,
+    /// The secrets that are hidden in all output, which include the tokens.
+    secrets: SharedSecrets,
 }
 
-/// What is known of a login.
+/// The cached state of a login.
 #[derive(Debug, Default)]
-struct Known {
+struct CachedLogin {
     grant: Option<Grant>,
-    has_looked: bool,
-    /// When a renewal last failed: an authority that does not answer is not asked by every call.
+    was_read: bool,
+    /// Time of the last failed refresh: not every call contacts an authorization server that fails.
     failed: Option<Instant>,
 }
 
-impl Known {
-    /// The token, unless it expires or was refused.
-    fn usable(&self, refused: Option<&HeaderValue>) -> Option<HeaderValue> {
-        self.grant.as_ref().filter(|grant| !grant.is_stale()).and_then(header).filter(|token| Some(token) != refused)
+impl CachedLogin {
+    /// Returns the token, unless it expires soon or was rejected.
+    fn usable_token(&self, refused: Option<&HeaderValue>) -> Option<HeaderValue> {
+        self.grant
+            .as_ref()
+            .filter(|grant| !grant.is_stale())
+            .and_then(authorization_header)
+            .filter(|token| Some(token) != refused)
     }
 }
 
 impl Bearer {
-    /// For servers that are reached over HTTP. What the configuration says of `Authorization`
-    /// counts more than a login.
-    pub(crate) fn of(server: &ServerConfig, logins: &Logins, secrets: Shared) -> Option<Arc<Self>> {
+    /// Creates the login of an HTTP server. An `Authorization` header in the configuration takes
+    /// precedence; then there is none.
+    pub(crate) fn of(server: &ServerConfig, logins: &Logins, secrets: SharedSecrets) -> Option<Arc<Self>> {
         let TransportConfig::Http { url, headers, .. } = &server.transport else { return None };
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
             return None;
@@ -105,93 +109,93 @@ impl Bearer {
             oauth: server.oauth.clone(),
             http,
             known: tokio::sync::Mutex::default(),
-            has_shown: AtomicBool::new(false),
+            has_sent_token: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             trouble: Mutex::default(),
             secrets,
         }))
     }
 
-    /// Forgets what is known; for a new connection the file counts.
-    pub(crate) async fn look_again(&self) {
-        self.known.lock().await.has_looked = false;
-        self.has_shown.store(false, Ordering::Relaxed);
+    /// Clears the cache before a new connection, which reads the file again.
+    pub(crate) async fn clear_cache(&self) {
+        self.known.lock().await.was_read = false;
+        self.has_sent_token.store(false, Ordering::Relaxed);
         self.is_refused.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the server was shown a token since it was connected.
-    pub(crate) fn has_shown(&self) -> bool {
-        self.has_shown.load(Ordering::Relaxed)
+    /// Returns whether a token was sent since the server was connected.
+    pub(crate) fn has_sent_token(&self) -> bool {
+        self.has_sent_token.load(Ordering::Relaxed)
     }
 
-    /// Returns when the login has changed that the server did not take; never if it took it.
-    pub(crate) async fn changed(&self) {
+    /// Waits until a login that the server rejected has changed; for ever if it was not rejected.
+    pub(crate) async fn wait_until_changed(&self) {
         if !self.is_refused.load(Ordering::Relaxed) {
             return std::future::pending().await;
         }
         let before = self.known.lock().await.grant.clone();
         loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            if self.read().await != before {
+            tokio::time::sleep(LOGIN_POLL_INTERVAL).await;
+            if self.read_login().await != before {
                 return;
             }
         }
     }
 
-    /// A token that should do.
-    async fn token(self: &Arc<Self>) -> Option<HeaderValue> {
+    /// Returns a token that is expected to work.
+    async fn current_token(self: &Arc<Self>) -> Option<HeaderValue> {
         {
             let known = self.known.lock().await;
-            let is_none = known.has_looked && known.grant.is_none();
-            let usable = known.usable(None).filter(|_| known.has_looked);
+            let is_none = known.was_read && known.grant.is_none();
+            let usable = known.usable_token(None).filter(|_| known.was_read);
             if is_none || usable.is_some() {
                 return usable;
             }
         }
-        self.another(None).await
+        self.replacement_token(None).await
     }
 
-    /// Another token than the one that was refused.
-    async fn another(self: &Arc<Self>, refused: Option<HeaderValue>) -> Option<HeaderValue> {
+    /// Returns another token than the rejected one.
+    async fn replacement_token(self: &Arc<Self>, refused: Option<HeaderValue>) -> Option<HeaderValue> {
         let own = Arc::clone(self);
-        // As a task, which goes on when the call is taken back: a refresh token that was used
-        // without keeping what came for it is a login lost.
-        tokio::spawn(async move { own.find_another(refused.as_ref()).await }).await.ok()?
+        // As a task, which continues when the call is cancelled: a refresh token that was used
+        // without saving the new tokens is a lost login.
+        tokio::spawn(async move { own.find_replacement(refused.as_ref()).await }).await.ok()?
     }
 
-    async fn find_another(&self, refused: Option<&HeaderValue>) -> Option<HeaderValue> {
+    async fn find_replacement(&self, refused: Option<&HeaderValue>) -> Option<HeaderValue> {
         let mut known = self.known.lock().await;
-        // Others may have been faster: in this process, then in another.
-        if let Some(token) = known.usable(refused).filter(|_| known.has_looked) {
+        // Another task or another process may already have done it.
+        if let Some(token) = known.usable_token(refused).filter(|_| known.was_read) {
             return Some(token);
         }
-        *known = Known { grant: self.read().await, has_looked: true, failed: known.failed };
-        self.hide(known.grant.as_ref());
-        let is_worth_it = known.failed.is_none_or(|then| then.elapsed() >= TRY_AGAIN);
-        let can_renew = is_worth_it && known.grant.as_ref().is_some_and(|grant| grant.refresh_token.is_some());
-        if known.usable(refused).is_none() && can_renew {
-            let _held = self.logins.hold(&self.url).await;
-            known.grant = self.read().await;
-            if let Some(grant) = known.grant.take_if(|grant| is_to_renew(grant, refused)) {
-                known.grant = Some(self.renew(grant).await);
+        *known = CachedLogin { grant: self.read_login().await, was_read: true, failed: known.failed };
+        self.hide_tokens(known.grant.as_ref());
+        let is_worth_it = known.failed.is_none_or(|then| then.elapsed() >= REFRESH_RETRY_DELAY);
+        let can_refresh = is_worth_it && known.grant.as_ref().is_some_and(|grant| grant.refresh_token.is_some());
+        if known.usable_token(refused).is_none() && can_refresh {
+            let _lock = self.logins.lock(&self.url).await;
+            known.grant = self.read_login().await;
+            if let Some(grant) = known.grant.take_if(|grant| needs_refresh(grant, refused)) {
+                known.grant = Some(self.refresh(grant).await);
                 known.failed = lock(&self.trouble).is_some().then(Instant::now);
-                self.hide(known.grant.as_ref());
+                self.hide_tokens(known.grant.as_ref());
             }
         }
-        // One that is about to expire is better than none.
-        known.grant.as_ref().and_then(header).filter(|token| Some(token) != refused)
+        // A token that is about to expire is better than none.
+        known.grant.as_ref().and_then(authorization_header).filter(|token| Some(token) != refused)
     }
 
-    /// Keeps tokens out of whatever is told of servers.
-    fn hide(&self, grant: Option<&Grant>) {
+    /// Hides the tokens of a login in all output.
+    fn hide_tokens(&self, grant: Option<&Grant>) {
         let Some(grant) = grant else { return };
         let tokens = [Some(&grant.access_token), grant.refresh_token.as_ref()];
         self.secrets.add(&tokens.into_iter().flatten().map(Secret::new).collect::<Vec<_>>());
     }
 
-    /// The login with new tokens, or what is left of it.
-    async fn renew(&self, mut grant: Grant) -> Grant {
-        let renewed = oauth::refresh(&grant, self.oauth.secret_of(&grant.client_id), &self.http).await;
+    /// Refreshes the tokens of a login; if that fails, returns it without those that are invalid.
+    async fn refresh(&self, mut grant: Grant) -> Grant {
+        let renewed = oauth::refresh(&grant, self.oauth.secret_for(&grant.client_id), &self.http).await;
         *lock(&self.trouble) = None;
         match renewed {
             Ok(renewed) => {
@@ -200,7 +204,7 @@ impl Bearer {
             }
             Err(RefreshError::Over) => {
                 tracing::warn!(server = self.server, "login expired");
-                // It is not to be asked for once more.
+                // It must not be used again.
                 grant.refresh_token = None;
             }
             Err(error) => {
@@ -218,8 +222,8 @@ impl Bearer {
         grant
     }
 
-    /// What is kept of the login.
-    async fn read(&self) -> Option<Grant> {
+    /// Reads the stored login.
+    async fn read_login(&self) -> Option<Grant> {
         let (logins, url) = (self.logins.clone(), self.url.clone());
         match tokio::task::spawn_blocking(move || logins.read(&url)).await {
             Ok(Ok(grant)) => grant,
@@ -231,41 +235,40 @@ impl Bearer {
         }
     }
 
-    fn refusal(&self) -> CallError {
+    fn login_error(&self) -> CallError {
         self.is_refused.store(true, Ordering::Relaxed);
         CallError::Login(NeedsLogin { server: self.server.clone(), trouble: lock(&self.trouble).clone() })
     }
 }
 
-/// Whether a login needs new tokens, and can have them.
-fn is_to_renew(grant: &Grant, refused: Option<&HeaderValue>) -> bool {
-    let is_refused = refused.is_some() && header(grant).as_ref() == refused;
+/// Returns whether a login needs new tokens and can be refreshed.
+fn needs_refresh(grant: &Grant, refused: Option<&HeaderValue>) -> bool {
+    let is_refused = refused.is_some() && authorization_header(grant).as_ref() == refused;
     grant.refresh_token.is_some() && (is_refused || grant.is_stale())
 }
 
-fn header(grant: &Grant) -> Option<HeaderValue> {
+fn authorization_header(grant: &Grant) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", grant.access_token)).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Sends a request with the token of the login, and once more with another one where that is
-/// refused.
+/// Sends a request with the token of the login, and again with another one if it is rejected.
 pub(crate) async fn send(bearer: Option<&Arc<Bearer>>, request: RequestBuilder) -> Result<Response, CallError> {
     let Some(bearer) = bearer else { return request.send().await.map_err(CallError::unreachable) };
     let again = request.try_clone();
-    let token = bearer.token().await;
+    let token = bearer.current_token().await;
     let response = send_with(bearer, request, token.clone()).await?;
     if response.status() != StatusCode::UNAUTHORIZED {
         return Ok(response);
     }
-    if let (Some(request), Some(other)) = (again, bearer.another(token).await) {
+    if let (Some(request), Some(other)) = (again, bearer.replacement_token(token).await) {
         let response = send_with(bearer, request, Some(other)).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
     }
-    Err(bearer.refusal())
+    Err(bearer.login_error())
 }
 
 async fn send_with(
@@ -274,7 +277,7 @@ async fn send_with(
     token: Option<HeaderValue>,
 ) -> Result<Response, CallError> {
     if let Some(token) = token {
-        bearer.has_shown.store(true, Ordering::Relaxed);
+        bearer.has_sent_token.store(true, Ordering::Relaxed);
         request = request.header(AUTHORIZATION, token);
     }
     request.send().await.map_err(CallError::unreachable)

@@ -1,4 +1,4 @@
-//! Where the browser comes back to: a page on this machine, for as long as a login takes.
+//! The local page that the browser is redirected to at the end of a login.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -12,16 +12,16 @@ use tokio::{
 /// The path of the page.
 const PATH: &str = "/callback";
 
-/// A longer request is not one of a browser that comes back.
+/// Maximum number of bytes of a request head.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Connections at a time.
+/// Maximum number of simultaneous connections.
 const MAX_VISITS: usize = 32;
 
-/// How long a browser may take to say what it wants.
+/// Timeout for reading a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The page.
+/// The listener for the redirect.
 #[derive(Debug)]
 pub(super) struct Callback {
     listener: TcpListener,
@@ -29,29 +29,29 @@ pub(super) struct Callback {
 }
 
 impl Callback {
-    /// Opens the page on this port, or on any for 0.
+    /// Listens on this local port, or on any free one for 0.
     pub(super) async fn open(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
     }
 
-    /// Its address.
+    /// Returns the redirect URL.
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits until `take` takes what a browser comes with; it also says what the person reads.
-    /// Whatever else knocks is sent away: any page can make a browser knock here.
+    /// Waits for a request whose URL `take` accepts; `take` also returns the text of the page. Other
+    /// requests are rejected: any web page can make a browser send requests here.
     pub(super) async fn wait<T>(&self, mut take: impl FnMut(&Url) -> Option<(T, &'static str)>) -> T {
-        // Browsers open connections that they do not use, so one must not keep others waiting.
+        // Browsers open connections that they do not use, so one must not block others.
         let mut visits = JoinSet::new();
         loop {
             let visit = tokio::select! {
                 accepted = self.listener.accept(), if visits.len() < MAX_VISITS => {
                     match accepted {
                         Ok((stream, _)) => _ = visits.spawn(tokio::time::timeout(HEAD_TIMEOUT, read_target(stream))),
-                        // Out of handles, most likely; others will give some back.
+                        // Most likely there are too many open files; some will be closed.
                         Err(_) => tokio::time::sleep(HEAD_TIMEOUT / 100).await,
                     }
                     continue;
@@ -71,7 +71,7 @@ impl Callback {
     }
 }
 
-/// What a GET request asks for.
+/// Returns the target of a GET request.
 async fn read_target(mut stream: TcpStream) -> io::Result<(Option<String>, TcpStream)> {
     let mut head = Vec::new();
     let mut buffer = [0; 2048];
@@ -93,7 +93,7 @@ async fn answer(stream: &mut TcpStream, status: &str, text: &str) -> io::Result<
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Pegboard</title>\
          <body style=\"font-family: sans-serif; margin: 4em\"><h1>Pegboard</h1><p>{text}</p></body></html>"
     );
-    // The address holds the code, and must not go on to anywhere.
+    // The URL has the code and must not be sent as a referrer.
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
          Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\nContent-Security-Policy: default-src 'none'; \

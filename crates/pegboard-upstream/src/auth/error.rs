@@ -1,124 +1,124 @@
-//! Why a login fails.
+//! Errors of logins and logouts.
 
 use std::{io, time::Duration};
 
 use pegboard_core::text::excerpt;
 
-use super::{guard::RefusedPlace, http::HttpError};
+use super::{guard::RefusedUrl, http::HttpError};
 
-/// Why a login or a logout fails.
+/// The error of a login or a logout.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// It is not reached over HTTP.
+    /// The server is not an HTTP server.
     #[error("server `{0}` is a local program and needs no login")]
     NotRemote(String),
-    /// The configuration already says what to send.
+    /// The configuration has an `Authorization` header.
     #[error("server `{0}` has an `Authorization` header in its configuration, which takes precedence over a login")]
     Configured(String),
-    /// An address is not to be trusted with a login, or cannot be reached.
+    /// A URL must not be used for a login, or cannot be reached.
     #[error(transparent)]
-    Http(AskError),
-    /// It lets everybody in.
+    Http(LoginHttpError),
+    /// The server does not require a login.
     #[error("the server does not ask for a login (HTTP status {status})")]
     NotAsked {
-        /// What it answered with.
+        /// The HTTP status of its answer.
         status: u16,
     },
-    /// It wants something that it does not explain.
+    /// The server requires a login, but does not name an authorization server.
     #[error("the server requires a login, but does not name an authorization server")]
     Undiscovered,
-    /// What is said about logins there makes no sense.
+    /// The OAuth metadata is invalid.
     #[error("invalid OAuth metadata: {0}")]
     Metadata(String),
-    /// Somebody speaks in the name of somebody else.
+    /// The metadata is from another issuer.
     #[error("the OAuth issuer is `{found}`, expected `{expected}`")]
     Issuer {
-        /// Whose it must be.
+        /// The expected issuer.
         expected: String,
-        /// Whose it is.
+        /// The issuer in the metadata.
         found: String,
     },
-    /// Programs cannot introduce themselves there.
+    /// The authorization server has no dynamic client registration.
     #[error("`{0}` does not support dynamic client registration")]
     NoRegistration(String),
-    /// It does not want us.
+    /// The authorization server rejected the registration.
     #[error("`{issuer}` rejected the registration of Pegboard: {reason}")]
     Registration {
-        /// Who.
+        /// The issuer.
         issuer: String,
-        /// In its own words.
+        /// The reason that the issuer gave.
         reason: String,
     },
-    /// The port for the way back is taken.
+    /// The port for the redirect cannot be used.
     #[error("cannot listen for the browser on local port {port}")]
     Listen {
-        /// Which port; 0 is any.
+        /// The port; 0 is any.
         port: u16,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Not what the browser was sent to.
+    /// A pasted URL is not the redirect URL.
     #[error("this is not the redirect URL of the login")]
     NotARedirect,
-    /// The answer to another login.
+    /// The redirect belongs to another login.
     #[error("this redirect URL belongs to another login")]
     OtherState,
-    /// The person or the issuer said no.
+    /// The user or the issuer denied the login.
     #[error("the login was denied: {0}")]
     Denied(String),
-    /// Nobody came back.
+    /// The browser did not return in time.
     #[error("no login within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The last step failed.
+    /// The code was not exchanged for a token.
     #[error("`{issuer}` did not issue a token: {reason}")]
     Exchange {
-        /// Who.
+        /// The issuer.
         issuer: String,
-        /// In its own words.
+        /// The reason that the issuer gave.
         reason: String,
     },
-    /// It is not taken back.
+    /// The login was not revoked.
     #[error("`{issuer}` did not revoke the login (HTTP status {status})")]
     Revoke {
-        /// Who.
+        /// The issuer.
         issuer: String,
-        /// What it answered with.
+        /// The HTTP status of its answer.
         status: u16,
     },
-    /// It cannot be kept.
+    /// The login cannot be saved.
     #[error("cannot save the login in `{folder}`")]
     Keep {
-        /// Where.
+        /// The folder of logins.
         folder: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Why something could not be asked.
+/// The error of a request to an authorization server.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct AskError(HttpError);
+pub struct LoginHttpError(HttpError);
 
 impl From<HttpError> for LoginError {
     fn from(error: HttpError) -> Self {
-        Self::Http(AskError(error))
+        Self::Http(LoginHttpError(error))
     }
 }
 
-impl From<RefusedPlace> for LoginError {
-    fn from(refused: RefusedPlace) -> Self {
+impl From<RefusedUrl> for LoginError {
+    fn from(refused: RefusedUrl) -> Self {
         HttpError::from(refused).into()
     }
 }
 
 impl LoginError {
-    /// What the user can do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Configured(_) => Some("remove the header to use a login"),
-            Self::Http(AskError(HttpError::Refused(RefusedPlace::Private { .. }))) => {
+            Self::Http(LoginHttpError(HttpError::Refused(RefusedUrl::Private { .. }))) => {
                 Some("if you trust the server, set `allowPrivateIssuers` in the `pegboard` section of its entry")
             }
             Self::Undiscovered => {
@@ -135,8 +135,8 @@ impl LoginError {
     }
 }
 
-/// What somebody else says, fit to be shown: one line, and not a long one.
-pub(super) fn told(text: &str) -> String {
+/// Shortens a message of a server to one safe line.
+pub(super) fn clean_reason(text: &str) -> String {
     const MOST: usize = 300;
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST * 2).collect();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn what_others_say_is_one_short_line() {
-        assert_eq!(told("no\n\u{1b}[31mway\t"), "no [31mway");
-        assert_eq!(told(" \n"), "no reason given");
-        assert_eq!(told(&"x".repeat(500)).chars().count(), 300);
+        assert_eq!(clean_reason("no\n\u{1b}[31mway\t"), "no [31mway");
+        assert_eq!(clean_reason(" \n"), "no reason given");
+        assert_eq!(clean_reason(&"x".repeat(500)).chars().count(), 300);
     }
 }

@@ -1,9 +1,9 @@
-//! Which addresses may be asked on behalf of a server's login.
+//! Protection against server-side request forgery (SSRF) in logins.
 //!
-//! A server names who gives logins for it, and so decides where requests of ours go. One on the
-//! internet must not make us ask machines that only we can reach. Names are looked up before a
-//! request is made, for a clear refusal; and the connection itself uses addresses that were
-//! checked once more, so that a name which means another address by then leads nowhere.
+//! A server names its authorization server, and so decides where requests of this process go. A
+//! server on the internet must not make it contact hosts that only this machine can reach. Names
+//! are resolved before a request, for a clear error; and the connection itself uses addresses that
+//! were checked again, so that a name that is rebound meanwhile has no effect.
 
 use std::{
     collections::BTreeSet,
@@ -22,54 +22,54 @@ use reqwest::{
 
 use super::network::Network;
 
-/// How long a name may take to be looked up.
-const LOOK_UP: Duration = Duration::from_secs(15);
+/// Timeout for resolving a name.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A place that may not be asked.
+/// The error of a URL that must not be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RefusedPlace {
-    /// Others could listen in.
+pub(super) enum RefusedUrl {
+    /// The URL is not encrypted.
     #[error("`{0}` is not a secure URL: it must begin with `https://`")]
     Unencrypted(String),
-    /// It is not on the internet, and the server is not there.
+    /// The address is on a private network, and the server is not.
     #[error("`{place}` is a {network} address, and the server is not on such a network (`allowPrivateIssuers`)")]
     Private {
-        /// The address without its path, which may hold a secret.
+        /// The URL without its path, which may hold a secret.
         place: String,
         network: Network,
     },
 }
 
-/// A look-up of a name.
-type LookingUp = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+/// The future of resolving a name.
+type ResolveFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Decides which addresses may be asked.
-pub(super) struct Guard {
+/// Decides which URLs may be requested for the login of a server.
+pub(super) struct UrlGuard {
     server: Url,
-    /// Whether everything is allowed that is encrypted or on this machine.
+    /// Whether all URLs are allowed that are encrypted or on this machine.
     allows_private: bool,
-    /// The networks that the server itself is on, beside the internet.
+    /// The networks of the server itself, in addition to the internet.
     networks: Mutex<Vec<Network>>,
-    /// Hosts that were named by the server, or by those whom it named.
+    /// Hosts that were named by the server or by its authorization servers.
     named: Mutex<BTreeSet<String>>,
-    /// The addresses of the server's own name when it was last looked up.
+    /// The addresses of the server's own name when it was last resolved.
     server_addresses: Mutex<Vec<IpAddr>>,
-    look_up: fn(String) -> LookingUp,
+    resolve: fn(String) -> ResolveFuture,
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for UrlGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("networks", &self.networks).finish_non_exhaustive()
+        f.debug_struct("UrlGuard").field("networks", &self.networks).finish_non_exhaustive()
     }
 }
 
-impl Guard {
-    /// For the server at this address.
+impl UrlGuard {
+    /// Creates the guard for the server at this URL.
     pub(super) fn new(server: &Url, allows_private: bool) -> Arc<Self> {
-        Arc::new(Self::with(server, allows_private, |name| Box::pin(look_up(name))))
+        Arc::new(Self::with(server, allows_private, |name| Box::pin(resolve(name))))
     }
 
-    fn with(server: &Url, allows_private: bool, look_up: fn(String) -> LookingUp) -> Self {
+    fn with(server: &Url, allows_private: bool, resolve: fn(String) -> ResolveFuture) -> Self {
         let networks = host_of(server).and_then(|host| Network::of_host(&host)).into_iter().collect();
         Self {
             server: server.clone(),
@@ -77,27 +77,27 @@ impl Guard {
             networks: Mutex::new(networks),
             named: Mutex::default(),
             server_addresses: Mutex::default(),
-            look_up,
+            resolve,
         }
     }
 
-    /// Allows a network that the server was on when the login was made.
-    pub(super) fn allow(&self, network: Option<Network>) {
+    /// Allows the network that the server was on when the login was made.
+    pub(super) fn allow_network(&self, network: Option<Network>) {
         let mut networks = lock(&self.networks);
         if let Some(network) = network.filter(|network| !networks.contains(network)) {
             networks.push(network);
         }
     }
 
-    /// Takes note of the network that the server has answered from. An answer that came through a
-    /// proxy says nothing: then its name was not looked up here.
-    pub(super) fn learn_from(&self, answer: &Response) {
+    /// Allows the network that the server has answered from. An answer through a proxy allows
+    /// nothing, because then the name was not resolved here.
+    pub(super) fn allow_network_of(&self, answer: &Response) {
         let address = answer.remote_addr().map(|address| address.ip());
         let known = address.filter(|address| lock(&self.server_addresses).contains(address));
-        self.allow(known.map(Network::of));
+        self.allow_network(known.map(Network::of));
     }
 
-    /// The network of the server, if it is not on the internet.
+    /// Returns the network of the server, if it is not on the internet.
     pub(super) fn network(&self) -> Option<Network> {
         lock(&self.networks).iter().copied().find(|network| *network != Network::Public)
     }
@@ -107,78 +107,77 @@ impl Guard {
         network == Network::Public || is_opted_in || lock(&self.networks).contains(&network)
     }
 
-    /// Refuses an address that is unsafe as it is written.
-    pub(super) fn check(&self, url: &Url) -> Result<(), RefusedPlace> {
+    /// Checks a URL without resolving its host.
+    pub(super) fn check(&self, url: &Url) -> Result<(), RefusedUrl> {
         let place = || url.origin().ascii_serialization();
         let is_web = matches!(url.scheme(), "http" | "https");
         let network = host_of(url).and_then(|host| Network::of_host(&host));
         match network.filter(|_| is_web) {
-            Some(network) if !self.allows(network) => Err(RefusedPlace::Private { place: place(), network }),
-            // Nobody listens in on this machine.
+            Some(network) if !self.allows(network) => Err(RefusedUrl::Private { place: place(), network }),
+            // Loopback needs no encryption.
             Some(Network::Loopback) => Ok(()),
             _ if url.scheme() == "https" && url.has_host() => Ok(()),
-            _ => Err(RefusedPlace::Unencrypted(place())),
+            _ => Err(RefusedUrl::Unencrypted(place())),
         }
     }
 
-    /// Refuses an address that is unsafe as it is written, or whose name means an address that
-    /// is. From now on, connections to it are guarded.
-    pub(super) async fn check_place(&self, url: &Url) -> Result<(), RefusedPlace> {
+    /// Checks a URL and the addresses of its host. From now on, connections to it are guarded.
+    pub(super) async fn check_resolved(&self, url: &Url) -> Result<(), RefusedUrl> {
         self.check(url)?;
         let Some(host) = host_of(url).filter(|host| Network::of_host(host).is_none()) else { return Ok(()) };
         if Some(&host) == host_of(&self.server).as_ref() {
             return Ok(());
         }
         lock(&self.named).insert(host.clone());
-        // A name that nobody knows here may be known to a proxy; without one, connecting fails.
-        let addresses = (self.look_up)(host).await.unwrap_or_default();
-        match self.refused_among(&addresses) {
-            Some(network) => Err(RefusedPlace::Private { place: url.origin().ascii_serialization(), network }),
+        // A name that cannot be resolved here may be known to a proxy; without one, connecting fails.
+        let addresses = (self.resolve)(host).await.unwrap_or_default();
+        match self.first_refused_network(&addresses) {
+            Some(network) => Err(RefusedUrl::Private { place: url.origin().ascii_serialization(), network }),
             None => Ok(()),
         }
     }
 
-    /// The network of the first address that may not be asked. One is enough to refuse all:
-    /// which of them is used is not ours to say.
-    fn refused_among(&self, addresses: &[IpAddr]) -> Option<Network> {
+    /// Returns the network of the first address that is not allowed. One is enough to reject the
+    /// host, because any of its addresses may be used.
+    fn first_refused_network(&self, addresses: &[IpAddr]) -> Option<Network> {
         addresses.iter().map(|address| Network::of(*address)).find(|network| !self.allows(*network))
     }
 
-    /// The addresses to connect to for a name.
-    async fn connectable(&self, host: String) -> io::Result<Vec<IpAddr>> {
+    /// Returns the addresses to connect to for a name.
+    async fn resolve_for_connection(&self, host: String) -> io::Result<Vec<IpAddr>> {
         let is_server = Some(&host) == host_of(&self.server).as_ref();
-        // Without redirects, a name that is neither the server's nor was named is a proxy's.
+        // Without redirects, a name that is neither the server's nor was named belongs to a proxy.
         let is_guarded = !is_server && lock(&self.named).contains(&host);
-        let addresses = (self.look_up)(host.clone()).await?;
+        let addresses = (self.resolve)(host.clone()).await?;
         if is_server {
             lock(&self.server_addresses).clone_from(&addresses);
         }
-        match self.refused_among(&addresses).filter(|_| is_guarded) {
+        match self.first_refused_network(&addresses).filter(|_| is_guarded) {
             Some(network) => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, RefusedPlace::Private { place: host, network }))
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, RefusedUrl::Private { place: host, network }))
             }
             None => Ok(addresses),
         }
     }
 }
 
-/// Looks names up for connections.
+/// The resolver of the HTTP client, which rejects addresses that are not allowed.
 #[derive(Clone, Debug)]
-pub(super) struct GuardedNames(pub(super) Arc<Guard>);
+pub(super) struct GuardedResolver(pub(super) Arc<UrlGuard>);
 
-impl Resolve for GuardedNames {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let guard = Arc::clone(&self.0);
         Box::pin(async move {
-            let addresses = guard.connectable(canonical_host(name.as_str())).await?;
+            let addresses = guard.resolve_for_connection(canonical_host(name.as_str())).await?;
             let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)
         })
     }
 }
 
-async fn look_up(name: String) -> io::Result<Vec<IpAddr>> {
-    let found = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0))).await?;
+async fn resolve(name: String) -> io::Result<Vec<IpAddr>> {
+    let found = tokio::time::timeout(RESOLVE_TIMEOUT, tokio::net::lookup_host((name, 0))).await?;
     Ok(found?.map(|address| address.ip()).collect())
 }
 
@@ -196,9 +195,9 @@ mod tests {
 
     use super::*;
 
-    /// Names as the tests know them; `rebinds` means something else each time.
+    /// Resolves the names of the tests; `rebinds` has another address each time.
     #[expect(clippy::needless_pass_by_value, reason = "the signature of a look-up")]
-    fn names(name: String) -> LookingUp {
+    fn names(name: String) -> ResolveFuture {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         let addresses: &[&str] = match name.as_str() {
             "public.example" | "mcp.example" => &["93.184.216.34"],
@@ -220,8 +219,8 @@ mod tests {
     #[tokio::test]
     async fn places_that_may_be_asked() {
         let check = async |server: &str, allows: bool, place: &str, expected: Option<&str>| {
-            let guard = Guard::with(&url(server), allows, names);
-            let found = guard.check_place(&url(place)).await.err().map(|refused| refused.to_string());
+            let guard = UrlGuard::with(&url(server), allows, names);
+            let found = guard.check_resolved(&url(place)).await.err().map(|refused| refused.to_string());
             let is_fine = match (&found, expected) {
                 (Some(found), Some(expected)) => found.contains(expected),
                 (found, expected) => found.is_none() && expected.is_none(),
@@ -259,20 +258,20 @@ mod tests {
 
     #[tokio::test]
     async fn connections_are_checked_again() {
-        let guard = Guard::with(&url("https://mcp.example/mcp"), false, names);
-        guard.check_place(&url("https://rebinds.example/token")).await.expect("it is public at first");
-        let refused = guard.connectable("rebinds.example".to_owned()).await.expect_err("it is not any more");
+        let guard = UrlGuard::with(&url("https://mcp.example/mcp"), false, names);
+        guard.check_resolved(&url("https://rebinds.example/token")).await.expect("it is public at first");
+        let refused = guard.resolve_for_connection("rebinds.example".to_owned()).await.expect_err("it is not any more");
         assert!(refused.to_string().contains("is a loopback address"), "{refused}");
         // A name that nobody has named is the one of a proxy.
-        assert_eq!(guard.connectable("private.example".to_owned()).await.expect("addresses").len(), 1);
+        assert_eq!(guard.resolve_for_connection("private.example".to_owned()).await.expect("addresses").len(), 1);
     }
 
     #[tokio::test]
     async fn a_login_stays_on_the_network_of_its_server() {
-        let guard = Guard::with(&url("https://mcp.intern/mcp"), false, names);
+        let guard = UrlGuard::with(&url("https://mcp.intern/mcp"), false, names);
         assert_eq!(guard.network(), None);
-        guard.allow(Some(Network::Private));
+        guard.allow_network(Some(Network::Private));
         assert_eq!(guard.network(), Some(Network::Private));
-        guard.check_place(&url("https://issuer.intern/")).await.expect("the same network");
+        guard.check_resolved(&url("https://issuer.intern/")).await.expect("the same network");
     }
 }

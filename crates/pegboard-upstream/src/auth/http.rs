@@ -1,4 +1,4 @@
-//! Requests to those who let people in: bounded, never redirected, and to safe addresses only.
+//! HTTP requests to authorization servers: bounded, never redirected, and to safe addresses only.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,20 +8,20 @@ use std::{
 use pegboard_core::locks::lock;
 use reqwest::{Request, Response, Url, redirect::Policy};
 
-use super::guard::{Guard, GuardedNames, RefusedPlace};
+use super::guard::{GuardedResolver, RefusedUrl, UrlGuard};
 use crate::config::OAuthConfig;
 
-/// No answer of theirs is longer.
+/// Maximum number of bytes of a response.
 const MAX_BODY: usize = 256 << 10;
 
-/// How long one answer may take.
+/// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a request had no answer.
+/// The error of a request without a response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
     #[error(transparent)]
-    Refused(#[from] RefusedPlace),
+    Refused(#[from] RefusedUrl),
     #[error("cannot reach `{host}`")]
     Unreachable { host: String, source: reqwest::Error },
     #[error("the response of `{host}` is over the limit of {MAX_BODY} bytes")]
@@ -30,28 +30,28 @@ pub(super) enum HttpError {
     SetUp(#[source] reqwest::Error),
 }
 
-/// Sends requests on behalf of one server's login.
+/// The HTTP client for the login of one server.
 #[derive(Debug)]
 pub(super) struct OAuthHttp {
     client: reqwest::Client,
-    guard: Arc<Guard>,
-    /// The first place that was refused. The MCP crate goes on with other places then.
-    refused: Mutex<Option<RefusedPlace>>,
-    /// Where the last document came from.
+    guard: Arc<UrlGuard>,
+    /// The first URL that was rejected. The MCP crate then continues with other URLs.
+    refused: Mutex<Option<RefusedUrl>>,
+    /// The URL of the last document.
     last: Mutex<Option<Url>>,
 }
 
 impl OAuthHttp {
-    /// For the server at this address, with what its configuration allows.
+    /// Creates a client for the server at this URL, with what its configuration allows.
     pub(super) fn new(server: &Url, config: &OAuthConfig) -> Result<Arc<Self>, HttpError> {
-        let guard = Guard::new(server, config.allow_private_issuers.unwrap_or(false));
+        let guard = UrlGuard::new(server, config.allow_private_issuers.unwrap_or(false));
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(15))
             .timeout(TIMEOUT)
-            // Whoever is sent elsewhere with a code or a token gives it away.
+            // A redirect would send a code or a token to another host.
             .redirect(Policy::none())
-            .dns_resolver(Arc::new(GuardedNames(Arc::clone(&guard))))
+            .dns_resolver(Arc::new(GuardedResolver(Arc::clone(&guard))))
             .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(HttpError::SetUp)?;
@@ -62,23 +62,23 @@ impl OAuthHttp {
         &self.client
     }
 
-    /// Decides which addresses may be asked.
-    pub(super) fn guard(&self) -> &Guard {
+    /// Returns the guard that decides which URLs may be requested.
+    pub(super) fn guard(&self) -> &UrlGuard {
         &self.guard
     }
 
-    /// Refuses an address that a server has named and that no browser or request may be sent to.
-    pub(super) async fn check(&self, url: &Url) -> Result<(), RefusedPlace> {
-        let checked = self.guard.check_place(url).await;
+    /// Checks a URL that a server has named before a browser or a request is sent to it.
+    pub(super) async fn check(&self, url: &Url) -> Result<(), RefusedUrl> {
+        let checked = self.guard.check_resolved(url).await;
         if let Err(refused) = &checked {
             lock(&self.refused).get_or_insert_with(|| refused.clone());
         }
         checked
     }
 
-    /// Takes note of issuers that a document names and that may not be asked. The MCP crate passes
-    /// over those whose address is in numbers, and asks us about the others alone.
-    pub(super) fn look_for_refused(&self, document: &[u8]) {
+    /// Records issuers of a document that must not be requested. The MCP crate skips those with an
+    /// IP address, and requests only the others through this client.
+    pub(super) fn record_refused_issuers(&self, document: &[u8]) {
         let document: serde_json::Value = serde_json::from_slice(document).unwrap_or_default();
         let issuers = document.get("authorization_servers").and_then(serde_json::Value::as_array);
         let issuers = issuers.into_iter().flatten().filter_map(|issuer| Url::parse(issuer.as_str()?).ok());
@@ -87,17 +87,17 @@ impl OAuthHttp {
         }
     }
 
-    /// The first place that was refused since this was last asked.
-    pub(super) fn take_refused(&self) -> Option<RefusedPlace> {
+    /// Returns the first URL that was rejected since the last call.
+    pub(super) fn take_refused_url(&self) -> Option<RefusedUrl> {
         lock(&self.refused).take()
     }
 
-    /// Where the last document came from.
-    pub(super) fn last(&self) -> Option<Url> {
+    /// Returns the URL of the last document.
+    pub(super) fn last_url(&self) -> Option<Url> {
         lock(&self.last).clone()
     }
 
-    /// The answer to a request, and its body.
+    /// Sends a request and returns the response and its body.
     pub(super) async fn send(&self, request: Request) -> Result<(Response, Vec<u8>), HttpError> {
         let url = request.url().clone();
         self.check(&url).await?;

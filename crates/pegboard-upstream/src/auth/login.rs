@@ -1,4 +1,4 @@
-//! One person's login to one server, and its end.
+//! Login to one server, and logout.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use reqwest::{
 use super::{
     callback::Callback,
     canonical,
-    error::{LoginError, told},
+    error::{LoginError, clean_reason},
     http::{HttpError, OAuthHttp},
-    oauth::{Authority, Begun},
+    oauth::{AuthorizationServer, PendingAuthorization},
     revoke::revoke,
     store::Logins,
 };
@@ -23,15 +23,15 @@ use crate::{
     transport::http::header_map,
 };
 
-/// What a person reads in the browser in the end.
-const GO_BACK: &str = "You are logged in. You can close this page and return to the terminal.";
+/// The text of the page at the end of a login.
+const LOGGED_IN_PAGE: &str = "You are logged in. You can close this page and return to the terminal.";
 
-/// A login that waits for a person.
+/// A login that waits for the user.
 pub struct Login {
     logins: Logins,
     url: String,
     callback: Callback,
-    begun: Begun,
+    pending: PendingAuthorization,
     state: String,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What a browser came back with.
+/// The parameters of the redirect at the end of a login.
 pub struct Redirect {
     pub(super) code: Secret,
     pub(super) state: String,
@@ -54,45 +54,44 @@ impl fmt::Debug for Redirect {
     }
 }
 
-/// A login that was made.
+/// The result of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoggedIn {
-    /// Who gave it.
+    /// The issuer of the token.
     pub issuer: String,
-    /// What it allows, as far as that is told.
+    /// The granted scopes, if the issuer names them.
     pub scopes: Vec<String>,
-    /// Whether it can be renewed without a person.
+    /// Whether the login can be refreshed without the user.
     pub is_renewable: bool,
 }
 
-/// What became of a login that was ended.
+/// The result of a logout.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoggedOut {
-    /// There was none.
+    /// There was no login.
     Nothing,
-    /// It is gone, here and where it came from.
+    /// The login was removed and revoked.
     Revoked,
-    /// It is gone here, and whoever gave it has no way to take it back.
+    /// The login was removed; its issuer does not support revocation.
     Forgotten,
-    /// It is gone here, and whoever gave it could not be told.
+    /// The login was removed, but not revoked.
     NotRevoked(LoginError),
 }
 
 impl Login {
-    /// Asks the server who gives logins, introduces us there, and opens the page for the way
-    /// back.
+    /// Finds the authorization server, registers there, and listens for the redirect.
     ///
     /// # Errors
-    /// When the server wants none, or its answers lead nowhere or to an unsafe place.
+    /// When the server does not require a login, or its metadata are invalid or name an unsafe URL.
     pub async fn begin(server: &ServerConfig, logins: &Logins) -> Result<Self, LoginError> {
-        let Remote { url, headers, .. } = Remote::of(server)?;
+        let LoginTarget { url, headers, .. } = LoginTarget::of(server)?;
         let http = OAuthHttp::new(&url, &server.oauth)?;
-        // A token must not go over the wire for everybody to read.
+        // A token must not be sent unencrypted.
         http.guard().check(&url)?;
-        let challenge = challenge(&url, headers, &http).await?;
-        let authority = match Authority::discover(&url, challenge.header.as_deref(), &http).await {
+        let challenge = request_challenge(&url, headers, &http).await?;
+        let authority = match AuthorizationServer::discover(&url, challenge.header.as_deref(), &http).await {
             Err(LoginError::Undiscovered) if challenge.status != StatusCode::UNAUTHORIZED => {
                 return Err(LoginError::NotAsked { status: challenge.status.as_u16() });
             }
@@ -100,40 +99,40 @@ impl Login {
         };
         let port = server.oauth.callback_port.unwrap_or(0);
         let callback = Callback::open(port).await.map_err(|source| LoginError::Listen { port, source })?;
-        let begun = authority.begin(&server.oauth, &callback.url()).await?;
-        let state = begun.state().ok_or(LoginError::NotARedirect)?;
-        Ok(Self { logins: logins.clone(), url: url.into(), callback, begun, state })
+        let pending = authority.begin(&server.oauth, &callback.url()).await?;
+        let state = pending.state().ok_or(LoginError::NotARedirect)?;
+        Ok(Self { logins: logins.clone(), url: url.into(), callback, pending, state })
     }
 
-    /// Where the person has to go.
+    /// Returns the URL that the user has to open.
     pub fn url(&self) -> &str {
-        self.begun.url().as_str()
+        self.pending.url().as_str()
     }
 
-    /// Who gives the login.
+    /// Returns the issuer.
     pub fn issuer(&self) -> &str {
-        self.begun.issuer()
+        self.pending.issuer()
     }
 
-    /// Waits until the browser comes back.
+    /// Waits until the browser is redirected.
     ///
     /// # Errors
-    /// When it comes back with a refusal.
-    pub async fn redirected(&self) -> Result<Redirect, LoginError> {
+    /// When the redirect reports an error.
+    pub async fn wait_for_redirect(&self) -> Result<Redirect, LoginError> {
         let take = |url: &Url| match self.read(url) {
-            // Not ours: somebody else's page, or an old one.
+            // Not the redirect of this login: another page, or an old one.
             Err(LoginError::OtherState | LoginError::NotARedirect) => None,
             Err(error) => Some((Err(error), "The login was denied. See the terminal for the reason.")),
-            Ok(redirect) => Some((Ok(redirect), GO_BACK)),
+            Ok(redirect) => Some((Ok(redirect), LOGGED_IN_PAGE)),
         };
         self.callback.wait(take).await
     }
 
-    /// Takes the address of the page that a browser elsewhere could not open.
+    /// Reads a redirect URL that the user has pasted, because the browser runs on another machine.
     ///
     /// # Errors
-    /// When it is none, the answer to another login, or a refusal.
-    pub fn pasted(&self, text: &str) -> Result<Redirect, LoginError> {
+    /// When it is not a redirect URL, belongs to another login, or reports an error.
+    pub fn parse_pasted(&self, text: &str) -> Result<Redirect, LoginError> {
         let url = Url::parse(text.trim()).map_err(|_| LoginError::NotARedirect)?;
         let own = Url::parse(&self.callback.url()).map_err(|_| LoginError::NotARedirect)?;
         if url.origin() != own.origin() || url.path() != own.path() {
@@ -150,44 +149,44 @@ impl Login {
         }
         if let Some(error) = value("error") {
             let more = value("error_description").map(|more| format!(" ({more})")).unwrap_or_default();
-            return Err(LoginError::Denied(told(&format!("{error}{more}"))));
+            return Err(LoginError::Denied(clean_reason(&format!("{error}{more}"))));
         }
         let code = value("code").ok_or(LoginError::NotARedirect)?;
         Ok(Redirect { code: Secret::new(code), state, issuer: value("iss") })
     }
 
-    /// Trades what the browser brought for a login, and keeps it.
+    /// Exchanges the code of the redirect for tokens, and saves them.
     ///
     /// # Errors
-    /// When the code is not taken, comes from somebody else, or the login cannot be kept.
+    /// When the code is rejected, is from another issuer, or the login cannot be saved.
     pub async fn finish(self, redirect: &Redirect) -> Result<LoggedIn, LoginError> {
-        let grant = self.begun.finish(&self.url, redirect).await?;
+        let grant = self.pending.finish(&self.url, redirect).await?;
         let logged_in = LoggedIn {
-            issuer: told(&grant.issuer),
-            scopes: grant.scopes.iter().map(|scope| told(scope)).collect(),
+            issuer: clean_reason(&grant.issuer),
+            scopes: grant.scopes.iter().map(|scope| clean_reason(scope)).collect(),
             is_renewable: grant.refresh_token.is_some(),
         };
-        let _held = self.logins.hold(&self.url).await;
-        in_folder(&self.logins, move |logins| logins.write(&grant)).await?;
+        let _lock = self.logins.lock(&self.url).await;
+        run_blocking(&self.logins, move |logins| logins.write(&grant)).await?;
         Ok(logged_in)
     }
 }
 
-/// Forgets the login to a server, and takes it back where it came from.
+/// Removes the login of a server and revokes it.
 ///
 /// # Errors
-/// When the server can have none, or what is kept of it cannot be removed.
+/// When the server cannot have a login, or the stored one cannot be removed.
 pub async fn logout(server: &ServerConfig, logins: &Logins) -> Result<LoggedOut, LoginError> {
-    let Remote { url, oauth, .. } = Remote::of(server).or_else(|error| match error {
-        // There may be one from before.
-        LoginError::Configured(_) => Remote::unless_local(server),
+    let LoginTarget { url, oauth, .. } = LoginTarget::of(server).or_else(|error| match error {
+        // There may be a login from an earlier configuration.
+        LoginError::Configured(_) => LoginTarget::of_http(server),
         error => Err(error),
     })?;
     let key = String::from(url.clone());
-    let _held = logins.hold(&key).await;
+    let _lock = logins.lock(&key).await;
     let kept = key.clone();
-    let grant = in_folder(logins, move |logins| logins.read(&kept)).await;
-    let was_there = in_folder(logins, move |logins| logins.remove(&key)).await?;
+    let grant = run_blocking(logins, move |logins| logins.read(&kept)).await;
+    let was_there = run_blocking(logins, move |logins| logins.remove(&key)).await?;
     let Ok(Some(grant)) = grant else {
         return Ok(if was_there { LoggedOut::Forgotten } else { LoggedOut::Nothing });
     };
@@ -198,8 +197,8 @@ pub async fn logout(server: &ServerConfig, logins: &Logins) -> Result<LoggedOut,
     }
 }
 
-/// Works on the folder of logins, off the threads that carry requests.
-async fn in_folder<T: Send + 'static>(
+/// Runs file operations on the blocking thread pool.
+async fn run_blocking<T: Send + 'static>(
     logins: &Logins,
     work: impl FnOnce(&Logins) -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, LoginError> {
@@ -209,23 +208,23 @@ async fn in_folder<T: Send + 'static>(
     done.map_err(|source| LoginError::Keep { folder, source })
 }
 
-/// What matters of a server for its login.
-struct Remote<'a> {
+/// The parts of a server's configuration that its login needs.
+struct LoginTarget<'a> {
     url: Url,
     headers: &'a [(String, Secret)],
     oauth: &'a OAuthConfig,
 }
 
-impl<'a> Remote<'a> {
+impl<'a> LoginTarget<'a> {
     fn of(server: &'a ServerConfig) -> Result<Self, LoginError> {
-        let remote = Self::unless_local(server)?;
+        let remote = Self::of_http(server)?;
         if remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
             return Err(LoginError::Configured(server.name.clone()));
         }
         Ok(remote)
     }
 
-    fn unless_local(server: &'a ServerConfig) -> Result<Self, LoginError> {
+    fn of_http(server: &'a ServerConfig) -> Result<Self, LoginError> {
         let TransportConfig::Http { url, headers, .. } = &server.transport else {
             return Err(LoginError::NotRemote(server.name.clone()));
         };
@@ -234,14 +233,14 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// How a server asks for a login.
+/// The answer of a server that requires a login.
 struct Challenge {
     status: StatusCode,
     header: Option<String>,
 }
 
-/// Asks the server something, to hear what it wants for an answer.
-async fn challenge(url: &Url, headers: &[(String, Secret)], http: &OAuthHttp) -> Result<Challenge, LoginError> {
+/// Sends a request without a token to get the challenge of the server.
+async fn request_challenge(url: &Url, headers: &[(String, Secret)], http: &OAuthHttp) -> Result<Challenge, LoginError> {
     let headers: HeaderMap = header_map(headers).map_err(|error| LoginError::Metadata(error.to_string()))?;
     let question = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
@@ -259,7 +258,7 @@ async fn challenge(url: &Url, headers: &[(String, Secret)], http: &OAuthHttp) ->
         host: url.host_str().unwrap_or_default().to_owned(),
         source: error.without_url(),
     })?;
-    http.guard().learn_from(&response);
+    http.guard().allow_network_of(&response);
     let mut values = response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let is_bearer = |value: &&str| value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
     let header = values.find(is_bearer).map(str::to_owned);

@@ -1,23 +1,23 @@
 //! Logins: OAuth 2.1 for remote servers.
 //!
-//! A [`Login`] is one person's way through it: the server says who may let people in, we
-//! register there, the person agrees in a browser, and what comes of it is kept by
-//! [`Logins`], one file for each address of a server. From then on a `Bearer` has a token for
-//! every request to that server, renews it before it expires or when it is refused, and finds
-//! a login that was made meanwhile by another process.
+//! A [`Login`] is one run through the flow: the server names its authorization server, Pegboard
+//! registers there, the user agrees in a browser, and the tokens are stored by [`Logins`], one
+//! file for each URL of a server. From then on a `Bearer` has a token for every request to that
+//! server, refreshes it before it expires or when it is rejected, and finds a login that another
+//! process has made meanwhile.
 //!
 //! ```text
-//! login.rs ─▶ oauth.rs (the MCP crate) ─▶ http.rs ─▶ guard.rs        callback.rs: where the browser comes back
+//! login.rs ─▶ oauth.rs (the MCP crate) ─▶ http.rs ─▶ guard.rs        callback.rs: the redirect page
 //!    │            ▲
 //!    ▼            │
 //! store.rs ◀─ bearer.rs ◀─ the HTTP transports
 //! ```
 //!
-//! Rules that hold everywhere here:
-//! - A token goes to the address that it was made for, and to nobody else.
-//! - What a server names must be `https`; on loopback, and for servers on loopback, `http` will do.
-//! - What a server names must be on the internet, or on the kind of network that the server is on.
-//! - Nothing that opens a door is printed, logged, or part of an error.
+//! Rules of this module:
+//! - A token is sent only to the URL that it was issued for.
+//! - URLs that a server names must be `https`; on loopback, and for servers on loopback, `http` is allowed.
+//! - URLs that a server names must be on the internet, or on the kind of network that the server is on.
+//! - Credentials are never printed, logged, or part of an error.
 
 mod bearer;
 mod callback;
@@ -38,14 +38,14 @@ pub use self::{
     store::Logins,
 };
 
-/// A server's address as logins are kept for it; two spellings of one are the same.
+/// Returns the canonical URL of a server, under which its login is stored.
 fn canonical(url: &str) -> Option<reqwest::Url> {
     let mut url = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     url.set_fragment(None);
     Some(url)
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs())

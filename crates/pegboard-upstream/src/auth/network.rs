@@ -17,11 +17,11 @@ pub(super) enum Network {
     Loopback,
     /// A private network (RFC 1918, unique local addresses of IPv6).
     Private,
-    /// A network behind a carrier's address translation (RFC 6598), also of some VPNs.
+    /// A network behind carrier-grade NAT (RFC 6598), also of some VPNs.
     Shared,
-    /// The devices on the same link; cloud machines find their metadata there.
+    /// The devices on the same link; cloud machines have their metadata service there.
     LinkLocal,
-    /// Multicast, unspecified and reserved addresses, at which nobody can be reached.
+    /// Multicast, unspecified and reserved addresses.
     Special,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// The network of an address. Addresses of IPv6 that stand for one of IPv4 count as that.
+    /// Returns the network of an address. IPv6 addresses that embed an IPv4 address count as that.
     pub(super) fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
@@ -47,8 +47,7 @@ impl Network {
         }
     }
 
-    /// The network of the host of an address, where it can be told without asking anybody: an
-    /// address in numbers, or this machine's own name.
+    /// Returns the network of a host if no name has to be resolved: an IP address or `localhost`.
     pub(super) fn of_host(host: &str) -> Option<Self> {
         let host = host.trim_end_matches('.');
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -81,9 +80,9 @@ impl Network {
             | [0, 0, 0, 0, 0xffff, 0, high, low]
             | [0, 0, 0, 0, 0, 0, high, low]
             | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
-            // NAT64 inside a network, of which only its owner knows what it stands for.
+            // Local NAT64, whose meaning only the owner of the network knows.
             [0x64, 0xff9b, 1, ..] => Self::Private,
-            // 6to4, and Teredo, which writes the address with its bits turned.
+            // 6to4, and Teredo, which stores the address with inverted bits.
             [0x2002, high, low, ..] => embedded(high, low),
             [0x2001, 0, _, _, _, _, high, low] => embedded(!high, !low),
             [first, ..] if first & 0xfe00 == 0xfc00 => Self::Private,
@@ -91,7 +90,7 @@ impl Network {
             [first, ..] if first & 0xffc0 == 0xfec0 => Self::Private,
             [first, ..] if first & 0xffc0 == 0xfe80 => Self::LinkLocal,
             [first, ..] if first & 0xff00 == 0xff00 => Self::Special,
-            // Where everything is discarded.
+            // The discard prefix.
             [0x100, 0, 0, 0, ..] => Self::Special,
             _ => Self::Public,
         }

@@ -1,9 +1,9 @@
-//! The MCP crate's OAuth, which nobody but this file knows.
+//! The adapter to the OAuth client of the MCP crate, which only this file uses.
 //!
-//! It finds out who gives logins, registers, makes the address for the browser with its
-//! proof key, checks the state and the issuer of what comes back, and trades codes and refresh
-//! tokens for tokens. It moves fast, so it is pinned, and speaks to the world through
-//! [`OAuthHttp`] alone. It logs codes and what comes with tokens; so it is not let near a log.
+//! That client discovers the authorization server, registers, makes the authorization URL with its
+//! PKCE challenge, checks the state and the issuer of the redirect, and exchanges codes and
+//! refresh tokens for tokens. Its API changes often, so its version is pinned. It sends requests
+//! through [`OAuthHttp`] only. It logs codes and token responses, so its log is switched off.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tracing::{instrument::WithSubscriber as _, subscriber::NoSubscriber};
 
 use super::{
-    error::{LoginError, told},
+    error::{LoginError, clean_reason},
     http::OAuthHttp,
     login::Redirect,
     now,
@@ -26,11 +26,11 @@ use super::{
 };
 use crate::config::OAuthConfig;
 
-/// Under which name we register.
+/// The client name for registrations.
 const CLIENT_NAME: &str = "Pegboard";
 
-/// Runs what the crate does without its log.
-async fn quietly<T>(future: impl Future<Output = T>) -> T {
+/// Runs a future of the MCP crate without its log.
+async fn without_log<T>(future: impl Future<Output = T>) -> T {
     future.with_subscriber(NoSubscriber::default()).await
 }
 
@@ -39,22 +39,22 @@ impl OAuthHttpClient for OAuthHttp {
         Box::pin(async move {
             let request = reqwest::Request::try_from(request.request).map_err(OAuthHttpClientError::from)?;
             let (response, body) = self.send(request).await.map_err(OAuthHttpClientError::from)?;
-            self.look_for_refused(&body);
+            self.record_refused_issuers(&body);
             Ok(http::Response::from(response).map(|_| body))
         })
     }
 }
 
-/// Who gives logins for a server.
-pub(super) struct Authority {
+/// The authorization server of an MCP server.
+pub(super) struct AuthorizationServer {
     manager: AuthorizationManager,
     metadata: AuthorizationMetadata,
     http: Arc<OAuthHttp>,
     issuer: String,
 }
 
-impl Authority {
-    /// Finds out who gives logins for the server at `url`, which has asked for one with
+impl AuthorizationServer {
+    /// Discovers the authorization server of the server at `url`, which has answered with
     /// `challenge`.
     pub(super) async fn discover(
         url: &Url,
@@ -63,13 +63,13 @@ impl Authority {
     ) -> Result<Self, LoginError> {
         let client: Arc<dyn OAuthHttpClient> = Arc::<OAuthHttp>::clone(http);
         let mut manager =
-            AuthorizationManager::new_with_oauth_http_client(url.clone(), client).await.map_err(unusable)?;
-        let found = quietly(manager.resolve_metadata_from_challenge(challenge)).await;
-        // The crate takes a refusal for a document that is not there, and may find another.
-        if let Some(refused) = http.take_refused() {
+            AuthorizationManager::new_with_oauth_http_client(url.clone(), client).await.map_err(metadata_error)?;
+        let found = without_log(manager.resolve_metadata_from_challenge(challenge)).await;
+        // The crate takes a rejected URL for a missing document, and may find another.
+        if let Some(refused) = http.take_refused_url() {
             return Err(refused.into());
         }
-        let found = found.map_err(unusable)?;
+        let found = found.map_err(metadata_error)?;
         if !found.source.is_discovered() {
             return Err(LoginError::Undiscovered);
         }
@@ -80,8 +80,8 @@ impl Authority {
         let optional = [metadata.registration_endpoint.as_deref(), revocation_endpoint(&metadata)];
         let needed = [metadata.authorization_endpoint.as_str(), &metadata.token_endpoint];
         for endpoint in needed.into_iter().chain(optional.into_iter().flatten()) {
-            let url =
-                Url::parse(endpoint).map_err(|_| LoginError::Metadata(format!("`{}` is not a URL", told(endpoint))))?;
+            let url = Url::parse(endpoint)
+                .map_err(|_| LoginError::Metadata(format!("`{}` is not a URL", clean_reason(endpoint))))?;
             http.check(&url).await?;
         }
         manager.set_metadata(metadata.clone());
@@ -92,10 +92,14 @@ impl Authority {
         &self.issuer
     }
 
-    /// Registers unless a client is configured, and makes the address for the browser.
-    pub(super) async fn begin(mut self, config: &OAuthConfig, redirect: &str) -> Result<Begun, LoginError> {
+    /// Registers unless a client is configured, and makes the authorization URL.
+    pub(super) async fn begin(
+        mut self,
+        config: &OAuthConfig,
+        redirect: &str,
+    ) -> Result<PendingAuthorization, LoginError> {
         let scopes = match &config.scopes[..] {
-            [] => quietly(self.manager.select_initial_scopes(&[])).await,
+            [] => without_log(self.manager.select_initial_scopes(&[])).await,
             configured => configured.to_vec(),
         };
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -103,40 +107,40 @@ impl Authority {
         let client_id = if let Some(id) = &config.client_id {
             let mut client = OAuthClientConfig::new(id, redirect);
             client.client_secret = config.client_secret.as_ref().map(|secret| secret.expose().to_owned());
-            self.manager.configure_client(client).map_err(unusable)?;
+            self.manager.configure_client(client).map_err(metadata_error)?;
             id.clone()
         } else if self.metadata.registration_endpoint.is_none() {
-            return Err(LoginError::NoRegistration(told(&self.issuer)));
+            return Err(LoginError::NoRegistration(clean_reason(&self.issuer)));
         } else {
-            let registered = quietly(self.manager.register_client(CLIENT_NAME, redirect, &scopes)).await;
-            let registered = registered.map_err(|error| self.not_registered(error))?;
+            let registered = without_log(self.manager.register_client(CLIENT_NAME, redirect, &scopes)).await;
+            let registered = registered.map_err(|error| self.registration_error(error))?;
             registered_secret = registered.client_secret;
             registered.client_id
         };
-        let url = quietly(self.manager.get_authorization_url(&scopes)).await.map_err(unusable)?;
+        let url = without_log(self.manager.get_authorization_url(&scopes)).await.map_err(metadata_error)?;
         let url =
             Url::parse(&url).map_err(|_| LoginError::Metadata("the authorization endpoint is not a URL".to_owned()))?;
         self.http.check(&url).await?;
-        Ok(Begun { authority: self, url, client_id, registered_secret })
+        Ok(PendingAuthorization { authority: self, url, client_id, registered_secret })
     }
 
-    fn not_registered(&self, error: AuthError) -> LoginError {
+    fn registration_error(&self, error: AuthError) -> LoginError {
         match error {
             AuthError::RegistrationFailed(reason) => {
-                LoginError::Registration { issuer: told(&self.issuer), reason: told(&reason) }
+                LoginError::Registration { issuer: clean_reason(&self.issuer), reason: clean_reason(&reason) }
             }
-            error => unusable(error),
+            error => metadata_error(error),
         }
     }
 }
 
-/// Whoever speaks for an issuer must be found at its address. The crate believes some documents
-/// in odd places.
+/// Checks that the metadata of an issuer are at its own URL. The crate also accepts documents at
+/// other URLs.
 async fn check_issuer(issuer: &str, http: &OAuthHttp) -> Result<(), LoginError> {
-    let expected =
-        Url::parse(issuer).map_err(|_| LoginError::Metadata(format!("the issuer `{}` is not a URL", told(issuer))))?;
+    let expected = Url::parse(issuer)
+        .map_err(|_| LoginError::Metadata(format!("the issuer `{}` is not a URL", clean_reason(issuer))))?;
     http.check(&expected).await?;
-    match http.last() {
+    match http.last_url() {
         Some(found) if found.origin() != expected.origin() => Err(LoginError::Issuer {
             expected: expected.origin().ascii_serialization(),
             found: found.origin().ascii_serialization(),
@@ -149,16 +153,16 @@ fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<&str> {
     metadata.additional_fields.get("revocation_endpoint").and_then(Value::as_str)
 }
 
-/// A login that waits for the person.
-pub(super) struct Begun {
-    authority: Authority,
+/// An authorization that waits for the user.
+pub(super) struct PendingAuthorization {
+    authority: AuthorizationServer,
     url: Url,
     client_id: String,
     registered_secret: Option<String>,
 }
 
-impl Begun {
-    /// Where the person has to go.
+impl PendingAuthorization {
+    /// Returns the authorization URL.
     pub(super) fn url(&self) -> &Url {
         &self.url
     }
@@ -167,7 +171,7 @@ impl Begun {
         self.authority.issuer()
     }
 
-    /// What must come back with the answer.
+    /// Returns the `state` that the redirect must repeat.
     pub(super) fn state(&self) -> Option<String> {
         self.parameter("state")
     }
@@ -176,18 +180,19 @@ impl Begun {
         self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    /// Trades the code for tokens, for the server at `url`.
+    /// Exchanges the code for tokens for the server at `url`.
     pub(super) async fn finish(&self, url: &str, redirect: &Redirect) -> Result<Grant, LoginError> {
-        let Authority { manager, metadata, issuer, .. } = &self.authority;
+        let AuthorizationServer { manager, metadata, issuer, .. } = &self.authority;
         let traded = manager.exchange_code_for_token_with_issuer(
             redirect.code.expose(),
             &redirect.state,
             redirect.issuer.as_deref(),
         );
-        let refused = |reason: &str| LoginError::Exchange { issuer: told(issuer), reason: told(reason) };
-        let response = quietly(traded).await.map_err(|error| match error {
+        let refused =
+            |reason: &str| LoginError::Exchange { issuer: clean_reason(issuer), reason: clean_reason(reason) };
+        let response = without_log(traded).await.map_err(|error| match error {
             AuthError::TokenExchangeFailed(reason) => refused(&reason),
-            error => unusable(error),
+            error => metadata_error(error),
         })?;
         let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
         let grant = Grant {
@@ -205,35 +210,36 @@ impl Begun {
             scopes: Vec::new(),
             network: self.authority.http.guard().network(),
         };
-        let scopes = quietly(manager.get_current_scopes()).await;
+        let scopes = without_log(manager.get_current_scopes()).await;
         grant.with(&response, scopes).ok_or_else(|| refused("the response has no bearer token"))
     }
 }
 
-/// Why a login was not renewed.
+/// The error of a refresh.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RefreshError {
-    /// It is over, and only a person can begin another.
+    /// The login has expired; the user has to log in again.
     #[error("the login has expired")]
     Over,
-    /// It may work the next time.
+    /// A temporary failure.
     #[error("`{issuer}` did not refresh the login: {reason}")]
     Failed { issuer: String, reason: String },
 }
 
-/// Trades the refresh token for new tokens, where the old ones came from.
+/// Exchanges the refresh token for new tokens at the issuer of the old ones.
 ///
-/// `secret` is what the configuration says of the client that the login was made with.
+/// `secret` is the configured secret of the client that the login was made with.
 pub(super) async fn refresh(
     grant: &Grant,
     secret: Option<&Secret>,
     http: &Arc<OAuthHttp>,
 ) -> Result<Grant, RefreshError> {
-    let failed = |reason: &str| RefreshError::Failed { issuer: told(&grant.issuer), reason: told(reason) };
-    http.guard().allow(grant.network);
+    let failed =
+        |reason: &str| RefreshError::Failed { issuer: clean_reason(&grant.issuer), reason: clean_reason(reason) };
+    http.guard().allow_network(grant.network);
     let client: Arc<dyn OAuthHttpClient> = Arc::<OAuthHttp>::clone(http);
-    // The crate takes the address of the server for what the token is for, unless it has just
-    // looked; what it was for when it was made is what counts.
+    // Without a discovery the crate uses the URL of the server as the resource; the resource
+    // of the original login takes precedence.
     let manager = AuthorizationManager::new_with_oauth_http_client(grant.resource.as_str(), client).await;
     let mut manager = manager.map_err(|error| failed(&error.to_string()))?;
     let metadata = json!({
@@ -257,19 +263,19 @@ pub(super) async fn refresh(
     let stored = StoredCredentials::new(grant.client_id.clone(), Some(tokens), grant.scopes.clone(), None);
     store.save(stored).await.map_err(|error| failed(&error.to_string()))?;
     manager.set_credential_store(store);
-    let response = quietly(manager.refresh_token()).await.map_err(|error| match error {
+    let response = without_log(manager.refresh_token()).await.map_err(|error| match error {
         AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired => RefreshError::Over,
         AuthError::TokenRefreshFailed(reason) => failed(&reason),
         error => failed(&error.to_string()),
     })?;
-    let scopes = quietly(manager.get_current_scopes()).await;
+    let scopes = without_log(manager.get_current_scopes()).await;
     grant.clone().with(&response, scopes).ok_or_else(|| failed("the response has no bearer token"))
 }
 
 impl Grant {
-    /// With the tokens of a response, if they can be used.
+    /// Returns the grant with the tokens of a response, if they are valid.
     fn with(mut self, response: &OAuthTokenResponse, scopes: Vec<String>) -> Option<Self> {
-        // The crate's own way to read them needs another crate's traits.
+        // The crate's accessors need traits of another crate.
         let response = serde_json::to_value(response).ok()?;
         let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
         if !text("token_type")?.eq_ignore_ascii_case("bearer") {
@@ -283,20 +289,20 @@ impl Grant {
     }
 }
 
-/// Whether a token can stand in a header.
+/// Returns whether a token is a valid header value.
 fn is_header_safe(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|byte| matches!(byte, 0x21..=0x7E))
 }
 
-/// What the crate says, as ours.
-fn unusable(error: AuthError) -> LoginError {
+/// Converts an error of the crate.
+fn metadata_error(error: AuthError) -> LoginError {
     match error {
         AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
-            LoginError::Issuer { expected: told(&expected_issuer), found: told(&received_issuer) }
+            LoginError::Issuer { expected: clean_reason(&expected_issuer), found: clean_reason(&received_issuer) }
         }
         AuthError::PkceUnsupported => LoginError::Metadata("PKCE with S256 is not supported".to_owned()),
         AuthError::NoAuthorizationSupport => LoginError::Undiscovered,
-        AuthError::MetadataError(reason) => LoginError::Metadata(told(&reason)),
-        error => LoginError::Metadata(told(&error.to_string())),
+        AuthError::MetadataError(reason) => LoginError::Metadata(clean_reason(&reason)),
+        error => LoginError::Metadata(clean_reason(&error.to_string())),
     }
 }

@@ -1,26 +1,26 @@
-//! The end of a login, for whoever gave it (RFC 7009).
+//! Token revocation (RFC 7009).
 
 use pegboard_core::Secret;
 use reqwest::{StatusCode, Url, header::CONTENT_TYPE};
 
 use super::{
-    error::{LoginError, told},
+    error::{LoginError, clean_reason},
     http::{HttpError, OAuthHttp},
     store::Grant,
 };
 use crate::config::OAuthConfig;
 
-/// Tells whoever gave the login that it is over; whether there was a way to.
+/// Revokes the tokens of a login; `false` if its issuer does not support that.
 pub(super) async fn revoke(grant: &Grant, oauth: &OAuthConfig, server: &Url) -> Result<bool, LoginError> {
     let Some(endpoint) = &grant.revocation_endpoint else { return Ok(false) };
     let endpoint = Url::parse(endpoint).map_err(|_| LoginError::Metadata("no revocation endpoint".to_owned()))?;
     let http = OAuthHttp::new(server, oauth)?;
-    http.guard().allow(grant.network);
-    let secret = oauth.secret_of(&grant.client_id).map(Secret::expose).or(grant.client_secret.as_deref());
+    http.guard().allow_network(grant.network);
+    let secret = oauth.secret_for(&grant.client_id).map(Secret::expose).or(grant.client_secret.as_deref());
     let methods = grant.token_auth_methods.iter().flatten();
     let is_in_body = methods.clone().any(|method| method == "client_secret_post")
         && !methods.clone().any(|method| method == "client_secret_basic");
-    // The refresh token first: with it go the tokens that were made with it.
+    // The refresh token first: that also revokes the access tokens that were made with it.
     let tokens = [("refresh_token", grant.refresh_token.as_ref()), ("access_token", Some(&grant.access_token))];
     for (kind, token) in tokens {
         let Some(token) = token else { continue };
@@ -37,17 +37,17 @@ pub(super) async fn revoke(grant: &Grant, oauth: &OAuthConfig, server: &Url) -> 
         };
         let mut status = send(secret.filter(|_| is_in_body).map(|secret| ("client_secret", secret))).await?;
         if status == StatusCode::BAD_REQUEST && secret.is_none() {
-            // The Python SDK wants to be told that there is no secret.
+            // The Python SDK requires an empty secret.
             status = send(Some(("client_secret", ""))).await?;
         }
         if !status.is_success() {
-            return Err(LoginError::Revoke { issuer: told(&grant.issuer), status: status.as_u16() });
+            return Err(LoginError::Revoke { issuer: clean_reason(&grant.issuer), status: status.as_u16() });
         }
     }
     Ok(true)
 }
 
-/// Names and values as forms have them.
+/// Returns names and values as a form body.
 fn form_body(pairs: &[(&str, &str)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
     pairs.join("&")

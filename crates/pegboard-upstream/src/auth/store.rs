@@ -1,4 +1,4 @@
-//! Where logins are kept.
+//! Stored logins.
 
 use std::{
     fmt, fs, io,
@@ -12,153 +12,154 @@ use tokio::time::Instant;
 
 use super::{network::Network, now};
 
-/// The form of the files that this build writes and reads.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
-/// A larger file is no login.
+/// Maximum number of bytes of a file.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How long another process may hold a login before it is no longer waited for: longer than
-/// renewing one can take.
-const HELD_FOR: Duration = Duration::from_secs(90);
+/// How long to wait for the lock of another process: longer than a refresh can take.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How often a held login is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How often a held lock is tried again.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A folder of logins, one file for each address of a server, for its owner alone.
+/// A private folder of logins, one file for each URL of a server.
 #[derive(Clone, Debug)]
 pub struct Logins(PathBuf);
 
 impl Logins {
-    /// The logins in a folder, which need not be there yet.
+    /// Uses a folder, which need not exist yet.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
 
-    /// Where they are.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The login for an address, if there is one that can be read.
+    /// Reads the login for a URL, if there is a valid one.
     pub(super) fn read(&self, url: &str) -> io::Result<Option<Grant>> {
         if !self.0.is_dir() {
             return Ok(None);
         }
-        let bytes = match Folder::open(&self.0)?.read(&name(url), MAX_BYTES) {
+        let bytes = match Folder::open(&self.0)?.read(&file_name(url), MAX_BYTES) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        // What was damaged or is newer than us is as good as nothing; another login mends it.
-        // The address is looked at once more: nobody else's token goes out by a mistake of ours.
-        let kept: Option<Kept> = serde_json::from_slice(&bytes).ok();
-        Ok(kept.filter(|kept| kept.version == VERSION && kept.grant.url == url).map(|kept| kept.grant))
+        // A file that is damaged or of a newer version is ignored; another login replaces it.
+        // The URL is checked again, so that a token is never sent to another server by mistake.
+        let file: Option<LoginFile> = serde_json::from_slice(&bytes).ok();
+        Ok(file.filter(|file| file.version == VERSION && file.grant.url == url).map(|file| file.grant))
     }
 
     pub(super) fn write(&self, grant: &Grant) -> io::Result<()> {
-        let kept = serde_json::to_vec_pretty(&Kept { version: VERSION, grant: grant.clone() })?;
-        Folder::open(&self.0)?.replace(&name(&grant.url), &kept)
+        let file = serde_json::to_vec_pretty(&LoginFile { version: VERSION, grant: grant.clone() })?;
+        Folder::open(&self.0)?.replace(&file_name(&grant.url), &file)
     }
 
-    /// Removes the login for an address; whether there was a file.
+    /// Removes the login for a URL, and returns whether there was a file.
     pub(super) fn remove(&self, url: &str) -> io::Result<bool> {
         if !self.0.is_dir() {
             return Ok(false);
         }
-        match Folder::open(&self.0)?.remove(&name(url)) {
+        match Folder::open(&self.0)?.remove(&file_name(url)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Keeps other processes from changing a login until it is dropped. A refresh token can
-    /// often be used once, and two of us that use it at once lose the login.
-    pub(super) async fn hold(&self, url: &str) -> Held {
+    /// Locks a login against changes by other processes until the lock is dropped. A refresh token
+    /// can often be used only once, and two processes that use it at once lose the login.
+    pub(super) async fn lock(&self, url: &str) -> LoginLock {
         let (logins, url) = (self.clone(), url.to_owned());
         let opened = tokio::task::spawn_blocking(move || logins.lock_file(&url)).await;
-        let Ok(Ok(file)) = opened else { return Held { _file: None } };
-        let limit = Instant::now() + HELD_FOR;
+        let Ok(Ok(file)) = opened else { return LoginLock { _file: None } };
+        let limit = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
-                Ok(()) => return Held { _file: Some(file) },
-                Err(fs::TryLockError::WouldBlock) if Instant::now() < limit => tokio::time::sleep(LOOK_AGAIN).await,
-                // A disk without locks, or a process that hangs: better unguarded than not at all.
-                Err(_) => return Held { _file: None },
+                Ok(()) => return LoginLock { _file: Some(file) },
+                Err(fs::TryLockError::WouldBlock) if Instant::now() < limit => {
+                    tokio::time::sleep(LOCK_POLL_INTERVAL).await
+                }
+                // A disk without locks, or a process that hangs: continue without the lock.
+                Err(_) => return LoginLock { _file: None },
             }
         }
     }
 
     fn lock_file(&self, url: &str) -> io::Result<fs::File> {
         let folder = Folder::open(&self.0)?;
-        let name = format!("{}.lock", name(url));
+        let name = format!("{}.lock", file_name(url));
         folder.add(&name, b"")?;
         fs::OpenOptions::new().append(true).open(folder.path().join(name))
     }
 }
 
-/// A login that is ours to change; see [`Logins::hold`].
+/// The lock of a login; see [`Logins::lock`].
 #[derive(Debug)]
-pub(super) struct Held {
-    /// It is unlocked when it is closed.
+pub(super) struct LoginLock {
+    /// Closing the file releases the lock.
     _file: Option<fs::File>,
 }
 
-/// The file of an address: nobody can choose one address so that it has the file of another.
-fn name(url: &str) -> String {
+/// Returns the file name of a URL: a hash, so that no URL can be chosen to have another's file.
+fn file_name(url: &str) -> String {
     let hex: String = digest(url.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{hex}.json")
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct LoginFile {
     version: u32,
     #[serde(flatten)]
     grant: Grant,
 }
 
-/// What a login gave.
+/// The tokens of a login, and what is needed to refresh and revoke them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Grant {
-    /// The server's address, without its fragment.
+    /// The server's URL, without its fragment.
     pub(super) url: String,
-    /// Who gave it.
+    /// The issuer of the tokens.
     pub(super) issuer: String,
-    /// What it is for, as whoever gave it calls the server.
+    /// The OAuth resource that the tokens are for.
     pub(super) resource: String,
-    /// Where it is renewed.
+    /// The endpoint for refreshing.
     pub(super) token_endpoint: String,
-    /// Where it is given back.
+    /// The endpoint for revoking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revocation_endpoint: Option<String>,
-    /// How the client may say who it is there, as far as that is told.
+    /// The client authentication methods of the token endpoint, if the issuer names them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_auth_methods: Option<Vec<String>>,
     pub(super) client_id: String,
-    /// What the client got when it was registered; never what is configured.
+    /// The secret from the registration; never the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     pub(super) access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refresh_token: Option<String>,
-    /// In seconds since 1970, as far as it is told.
+    /// Expiry of the access token in seconds since 1970, if the issuer names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
     #[serde(default)]
     pub(super) scopes: Vec<String>,
-    /// The network that the server was on, if that is not the internet; endpoints that renew the login
-    /// may be there as well.
+    /// The network that the server was on, if that is not the internet; endpoints that refresh the
+    /// login may be there as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<Network>,
 }
 
 impl Grant {
-    /// Whether its token will not do for long any more.
+    /// Returns whether the access token expires soon.
     pub(super) fn is_stale(&self) -> bool {
-        /// A request may take a while to arrive.
+        /// Seconds before the expiry, because a request may take a while to arrive.
         const BEFORE: u64 = 30;
         self.expires_at.is_some_and(|at| at < now().saturating_add(BEFORE))
     }
@@ -235,7 +236,7 @@ pub(super) mod tests {
     fn a_file_under_a_wrong_name_is_not_believed() {
         let place = Place::new("names");
         place.0.write(&grant("https://a.example/")).expect("written");
-        let path = |url: &str| place.0.path().join(name(url));
+        let path = |url: &str| place.0.path().join(file_name(url));
         fs::rename(path("https://a.example/"), path("https://b.example/")).expect("renamed");
         assert_eq!(place.0.read("https://b.example/").expect("read"), None);
         fs::write(path("https://b.example/"), b"{\"version\": 9}").expect("written");
@@ -250,7 +251,7 @@ pub(super) mod tests {
         place.0.write(&grant("https://a.example/")).expect("written");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(place.0.path()), 0o700);
-        assert_eq!(mode(&place.0.path().join(name("https://a.example/"))), 0o600);
+        assert_eq!(mode(&place.0.path().join(file_name("https://a.example/"))), 0o600);
         fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o777)).expect("ours");
         assert!(place.0.read("https://a.example/").is_err());
     }
@@ -263,11 +264,11 @@ pub(super) mod tests {
     #[tokio::test]
     async fn one_holds_a_login_at_a_time() {
         let place = Place::new("held");
-        let held = place.0.hold("https://a.example/").await;
-        assert!(held._file.is_some());
+        let lock = place.0.lock("https://a.example/").await;
+        assert!(lock._file.is_some());
         let again = place.0.lock_file("https://a.example/").expect("a file");
         assert!(again.try_lock().is_err());
-        drop(held);
+        drop(lock);
         assert!(again.try_lock().is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! When calls of a server are refused.
+//! The `circuitBreaker` setting.
 
 use pegboard_config::{
     document::Node,
@@ -6,14 +6,14 @@ use pegboard_config::{
 };
 use pegboard_core::breaker::BreakerSettings;
 
-/// What fits under `circuitBreaker`.
+/// The kind of value under `circuitBreaker`.
 pub const KIND: Kind = Kind::Object(shape);
 
 fn shape() -> Shape {
     SECTION.shape()
 }
 
-/// Reads a `circuitBreaker`; what it does not say is as usual.
+/// Reads a `circuitBreaker`; missing keys get their defaults.
 pub fn read_breaker(node: &Node<'_>, scope: &mut Scope<'_>) -> BreakerSettings {
     let mut settings = BreakerSettings::default();
     SECTION.read(node, &mut settings, scope);

@@ -13,40 +13,40 @@ use pegboard_config::{
 
 use super::{ServerConfig, servers::read_servers};
 
-/// Why a configuration cannot be used.
+/// The error of a configuration file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FileError {
-    /// It cannot be read.
+pub enum ConfigFileError {
+    /// The file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is no configuration by its size alone.
+    /// The file is too large.
     #[error("`{}` is larger than {MAX_BYTES} bytes", .0.display())]
     TooLarge(PathBuf),
-    /// It is no text.
+    /// The file is not UTF-8.
     #[error("`{}` is not UTF-8", .0.display())]
     NotText(PathBuf),
-    /// It has mistakes.
+    /// The file has errors.
     #[error("`{}` has errors:\n  {}", path.display(), problems.lines().join("\n  "))]
     Mistakes {
         /// The file.
         path: PathBuf,
-        /// All of them.
+        /// All errors.
         problems: Problems,
     },
 }
 
-/// The servers that a file configures under `mcpServers`. Other sections are not looked at.
+/// Reads the servers of a configuration file. Other sections are ignored.
 ///
 /// # Errors
-/// When the file cannot be read; or all that is wrong with its servers at once.
-pub fn servers_from(path: &Path) -> Result<Vec<ServerConfig>, FileError> {
-    let text = read(path)?;
+/// When the file cannot be read, or all errors of its servers at once.
+pub fn read_servers_from(path: &Path) -> Result<Vec<ServerConfig>, ConfigFileError> {
+    let text = read_text(path)?;
     let workspace = workspace_of(path).to_string_lossy().into_owned();
     let env = |name: &str| match name {
         WORKSPACE_FOLDER => Some(workspace.clone()),
@@ -57,22 +57,22 @@ pub fn servers_from(path: &Path) -> Result<Vec<ServerConfig>, FileError> {
     let servers = document.map(|document| read_servers(&document.root(), &env, &mut problems));
     match servers.filter(|_| problems.is_empty()) {
         Some(servers) => Ok(servers),
-        None => Err(FileError::Mistakes { path: path.to_owned(), problems }),
+        None => Err(ConfigFileError::Mistakes { path: path.to_owned(), problems }),
     }
 }
 
-fn read(path: &Path) -> Result<String, FileError> {
-    let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
+fn read_text(path: &Path) -> Result<String, ConfigFileError> {
+    let unreadable = |source| ConfigFileError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > MAX_BYTES {
-        return Err(FileError::TooLarge(path.to_owned()));
+        return Err(ConfigFileError::TooLarge(path.to_owned()));
     }
-    String::from_utf8(bytes).map_err(|_| FileError::NotText(path.to_owned()))
+    String::from_utf8(bytes).map_err(|_| ConfigFileError::NotText(path.to_owned()))
 }
 
-/// The folder that a file is about: its own, or the one around an editor's settings.
+/// Returns the workspace of a file: its folder, or the parent of an editor's settings folder.
 pub fn workspace_of(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -1,4 +1,4 @@
-//! Which variables of this process servers inherit, and which they never do.
+//! The `inheritEnv` setting: variables of this process that servers inherit.
 
 use pegboard_config::{
     document::{Node, Problems},
@@ -7,9 +7,9 @@ use pegboard_config::{
 };
 
 use super::servers::entries;
-use crate::environment::{InheritEnv, Reserved};
+use crate::environment::{InheritEnv, ReservedVariables};
 
-/// What fits under `inheritEnv`.
+/// The kind of value under `inheritEnv`.
 pub const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::List(&VARIABLE)]);
 
 const VARIABLE: Kind = Kind::Shaped {
@@ -42,17 +42,17 @@ fn is_pattern(text: &str) -> bool {
     (1..=256).contains(&text.chars().count()) && text.chars().all(is_fine)
 }
 
-/// The variables that supply the front-door tokens of the configuration at `root`.
-pub fn reserved(root: &Node<'_>) -> Reserved {
+/// Returns the variables that supply the front-door tokens of the configuration at `root`.
+pub fn reserved_variables(root: &Node<'_>) -> ReservedVariables {
     let tokens = root.get("pegboard").and_then(|section| section.get("tokens"));
     let tokens = tokens.map(|tokens| tokens.items()).unwrap_or_default();
     let texts = tokens.iter().filter_map(|token| token.get("token")).filter_map(|token| token.text());
-    Reserved::new(texts.flat_map(referenced).map(str::to_owned))
+    ReservedVariables::new(texts.flat_map(referenced).map(str::to_owned))
 }
 
 /// Reports every `inheritEnv` that names a reserved variable, which would have no effect.
-pub fn refuse_reserved(root: &Node<'_>, problems: &mut Problems) {
-    let reserved = reserved(root);
+pub fn report_reserved(root: &Node<'_>, problems: &mut Problems) {
+    let reserved = reserved_variables(root);
     let servers = entries(root, &mut Problems::new()).into_iter().filter_map(|entry| entry.get("pegboard"));
     for section in servers.chain(root.get("pegboard")) {
         for item in section.get("inheritEnv").map(|list| list.items()).unwrap_or_default() {

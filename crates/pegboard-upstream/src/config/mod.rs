@@ -13,14 +13,14 @@ use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
 use crate::{
-    environment::{InheritEnv, Reserved},
+    environment::{InheritEnv, ReservedVariables},
     transport::local::LocalServer,
 };
 
-/// Which HTTP transport a remote server speaks.
+/// The HTTP transport of a remote server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpKind {
-    /// Streamable HTTP, and HTTP+SSE when the server knows nothing newer.
+    /// Streamable HTTP, with HTTP+SSE as the fallback.
     #[default]
     Auto,
     /// Streamable HTTP only.
@@ -29,45 +29,45 @@ pub enum HttpKind {
     Sse,
 }
 
-/// How to reach a server.
+/// How to connect to a server.
 #[derive(Clone, Debug)]
 pub enum TransportConfig {
-    /// A child process that speaks on its standard input and output.
+    /// A child process with messages on its standard input and output.
     Stdio {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables of its own; they take precedence over inherited ones.
+        /// Its own variables, which take precedence over inherited ones.
         env: Vec<(String, Secret)>,
-        /// Where it runs.
+        /// Its working directory.
         cwd: Option<PathBuf>,
     },
     /// A remote server.
     Http {
-        /// Its endpoint.
+        /// The endpoint.
         url: String,
-        /// Headers that every request carries, `Authorization` among them.
+        /// Headers of every request, including `Authorization`.
         headers: Vec<(String, Secret)>,
-        /// Which transport.
+        /// The transport.
         kind: HttpKind,
     },
     /// A server inside this process.
     Local(Arc<dyn LocalServer>),
 }
 
-/// How long a lazy server stays after its last call unless something else is said.
+/// Default idle time after which a lazy server is stopped.
 pub const LAZY_IDLE: Duration = Duration::from_secs(300);
 
-/// How long to wait for a server.
+/// The timeouts of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From its start until its lists are there.
+    /// From the start of the server until its lists are complete.
     pub connect: Duration,
-    /// For one call, counted anew from each progress notification.
+    /// For one call, restarted by each progress notification.
     pub call: Duration,
-    /// Without calls until it is stopped; it starts again when it is needed. Zero: never.
-    /// `None`: never, or after [`LAZY_IDLE`] if it is lazy.
+    /// Time without calls until the server is stopped; the next call starts it again. Zero: never.
+    /// `None`: never, or after [`LAZY_IDLE`] for a lazy server.
     pub idle: Option<Duration>,
 }
 
@@ -77,36 +77,37 @@ impl Default for Timeouts {
     }
 }
 
-/// How much of a server is used at a time, and how much may pass.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Calls at a time; others wait for their turn. 0: as many as come.
+pub struct ServerLimits {
+    /// Maximum number of concurrent calls; further ones wait. 0: no limit.
     pub concurrent: usize,
-    /// Bytes of the arguments of a call.
+    /// Maximum number of bytes of the arguments of a call.
     pub argument_bytes: usize,
-    /// Bytes of its result.
+    /// Maximum number of bytes of the result of a call.
     pub result_bytes: usize,
 }
 
-/// A message may be as long as this whatever a result may be: lists are messages too.
-const MESSAGE_BYTES: usize = 64 << 20;
+/// Number of bytes that a message may always have, even if results are limited to less: lists are
+/// messages too.
+const MIN_MESSAGE_LIMIT: usize = 64 << 20;
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
-        Self { concurrent: 128, argument_bytes: MESSAGE_BYTES, result_bytes: MESSAGE_BYTES }
+        Self { concurrent: 128, argument_bytes: MIN_MESSAGE_LIMIT, result_bytes: MIN_MESSAGE_LIMIT }
     }
 }
 
-impl Limits {
-    /// Bytes of a message, with what stands around a result.
-    pub(crate) fn max_message(&self) -> usize {
-        self.result_bytes.saturating_add(64 << 10).max(MESSAGE_BYTES)
+impl ServerLimits {
+    /// Returns the maximum number of bytes of a message, which is a result and its envelope.
+    pub(crate) fn max_message_bytes(&self) -> usize {
+        self.result_bytes.saturating_add(64 << 10).max(MIN_MESSAGE_LIMIT)
     }
 }
 
 impl TransportConfig {
-    /// Whether both mean the same program or the same address, whatever it is told beside.
-    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+    /// Returns whether both have the same program with the same arguments, or the same URL.
+    pub(crate) fn is_same_location(&self, other: &Self) -> bool {
         match (self, other) {
             (
                 Self::Stdio { command, args, cwd, .. },
@@ -119,7 +120,7 @@ impl TransportConfig {
 }
 
 impl PartialEq for TransportConfig {
-    /// Whether both reach the same server in the same way.
+    /// Returns whether both connect to the same server in the same way.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -135,25 +136,25 @@ impl PartialEq for TransportConfig {
     }
 }
 
-/// Who we are to those who give logins for a remote server.
+/// The OAuth client settings of a remote server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OAuthConfig {
-    /// The client's id; without one we register.
+    /// The client id; without one, Pegboard registers itself.
     pub client_id: Option<String>,
-    /// Its secret, if it has one.
+    /// The client secret, if there is one.
     pub client_secret: Option<Secret>,
-    /// What to ask for; nothing leaves it to the server.
+    /// The scopes to request; if empty, the server decides.
     pub scopes: Vec<String>,
-    /// The port on this machine that a browser comes back to; any unless it is said.
+    /// The local port of the redirect URL; any free one by default.
     pub callback_port: Option<u16>,
     /// Whether endpoints that are found by discovery may be on private networks and on this
-    /// machine although the server is not.
+    /// machine if the server is not.
     pub allow_private_issuers: Option<bool>,
 }
 
 impl OAuthConfig {
-    /// The secret of a client, if it is the configured one.
-    pub(crate) fn secret_of(&self, client_id: &str) -> Option<&Secret> {
+    /// Returns the secret of a client, if it is the configured one.
+    pub(crate) fn secret_for(&self, client_id: &str) -> Option<&Secret> {
         self.client_secret.as_ref().filter(|_| self.client_id.as_deref() == Some(client_id))
     }
 }
@@ -161,77 +162,76 @@ impl OAuthConfig {
 /// One configured server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// The name that its tools carry.
+    /// The name, which is also part of the names of its tools.
     pub name: String,
-    /// How to reach it.
+    /// How to connect to it.
     pub transport: TransportConfig,
-    /// What people say it does; beside what it says itself.
+    /// A description by the user, in addition to the server's own.
     pub description: Option<String>,
-    /// The file that variables of it come from beside the configuration.
+    /// The file with further variables of the server.
     pub env_file: Option<PathBuf>,
-    /// Whether it is used at all.
+    /// Whether the server is used at all.
     pub is_enabled: bool,
-    /// How long to wait for it.
+    /// The timeouts.
     pub timeouts: Timeouts,
-    /// How much of it is used.
-    pub limits: Limits,
-    /// The only era to try; `None` finds out.
+    /// The limits.
+    pub limits: ServerLimits,
+    /// The only era to try; `None` detects it.
     pub era: Option<Era>,
-    /// Whether it starts only when it is called, as far as that is said.
+    /// Whether the server starts only when it is called, if set.
     pub lazy: Option<bool>,
-    /// When its calls are refused, as far as that is said.
+    /// The circuit breaker, if set.
     pub breaker: Option<BreakerSettings>,
-    /// What becomes of tools that are not as they were approved, as far as that is said.
+    /// How tools that differ from their approval are treated, if set.
     pub pinning: Option<Pinning>,
-    /// Whether it runs in a process namespace, if it is a child process and as far as that is
-    /// set.
+    /// Whether the server runs in a process namespace, if it is a child process and this is set.
     pub process_namespace: Option<ProcessNamespace>,
-    /// Whether its tools start held if it was never seen before.
+    /// Whether the tools are held if the server was never seen before.
     pub new_servers: NewServers,
-    /// Values that were filled in from variables and files, wherever they stand. They are
-    /// hidden in what is told of the server.
+    /// Values that were substituted from variables and files. They are hidden in all output about
+    /// the server.
     pub secrets: Vec<Secret>,
-    /// Values in its command line that look like secrets. They are hidden like the others, but the
-    /// server stays the same one for approvals.
+    /// Values in the command line that look like secrets. They are hidden like the others, but do not
+    /// change the identity of the server for approvals.
     pub plain_secrets: Vec<Secret>,
-    /// How to get a login, if it wants one.
+    /// The OAuth client settings, for a server that requires a login.
     pub oauth: OAuthConfig,
-    /// When to use its tools, for models.
+    /// Instructions for models about when to use the tools.
     pub prompt_instructions: PromptInstructions,
-    /// Variables of this process that its program inherits beyond the short list.
+    /// Variables of this process that the program inherits in addition to the default ones.
     pub inherit_env: Option<InheritEnv>,
-    /// Variables of this process that its program never inherits.
-    pub reserved: Reserved,
-    /// A variable or a file that the configuration needs for this server and that is missing. Such a server
-    /// is not started, and reported as failed.
+    /// Variables of this process that the program never inherits.
+    pub reserved: ReservedVariables,
+    /// A missing variable or file that the configuration of this server needs. Such a server is not
+    /// started, and is reported as failed.
     pub missing: Option<String>,
 }
 
-/// When to use the tools of a server, in the words of the user, for models that search.
+/// Instructions of the user about when to use the tools of a server, for models that search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptInstructions {
-    /// For all of its tools that have none of their own.
+    /// For all tools that have none of their own.
     pub all: Option<String>,
     /// For single tools, by their names at the server.
     pub tools: BTreeMap<String, String>,
 }
 
 impl PromptInstructions {
-    /// When to use the tool of this name.
+    /// Returns the instructions for the tool with this name.
     pub fn of(&self, tool: &str) -> Option<&str> {
         self.tools.get(tool).or(self.all.as_ref()).map(String::as_str)
     }
 }
 
-/// What becomes of tools that are not as they were approved.
+/// How tools that differ from their approval are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pinning {
-    /// Nobody looks.
+    /// Tools are not compared.
     Off,
-    /// They are used, and reported.
+    /// Such tools can be used, and are reported.
     #[default]
     Warn,
-    /// They are not there until they are approved.
+    /// Such tools are hidden until they are approved.
     Hold,
 }
 
@@ -250,13 +250,13 @@ impl Pinning {
     }
 }
 
-/// What becomes of a server that was never seen before.
+/// How a server is treated that was never seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewServers {
-    /// Its tools are approved as they are first seen.
+    /// Its tools are approved.
     #[default]
     Approve,
-    /// Its tools are held until they are approved.
+    /// Its tools are held until the user approves them.
     Hold,
 }
 
@@ -275,7 +275,7 @@ impl NewServers {
 }
 
 impl ServerConfig {
-    /// A server with default settings.
+    /// Creates a server with default settings.
     pub fn new(name: impl Into<String>, transport: TransportConfig) -> Self {
         Self {
             name: name.into(),
@@ -284,7 +284,7 @@ impl ServerConfig {
             env_file: None,
             is_enabled: true,
             timeouts: Timeouts::default(),
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
             era: None,
             lazy: None,
             breaker: None,
@@ -296,17 +296,17 @@ impl ServerConfig {
             oauth: OAuthConfig::default(),
             prompt_instructions: PromptInstructions::default(),
             inherit_env: None,
-            reserved: Reserved::default(),
+            reserved: ReservedVariables::default(),
             missing: None,
         }
     }
 
-    /// Whether it starts only when it is called.
+    /// Returns whether the server starts only when it is called.
     pub fn is_lazy(&self) -> bool {
         self.lazy.unwrap_or(false)
     }
 
-    /// How long it may be unused before it is stopped; `None`: for ever.
+    /// Returns the time without calls until the server is stopped; `None`: never.
     pub fn idle_limit(&self) -> Option<Duration> {
         let limit = self.timeouts.idle.or(self.is_lazy().then_some(LAZY_IDLE));
         limit.filter(|limit| !limit.is_zero())

@@ -1,4 +1,4 @@
-//! Who we are to those who give logins.
+//! The `oauth` setting.
 
 use pegboard_config::{
     document::Node,
@@ -9,14 +9,14 @@ use pegboard_core::Secret;
 
 use super::OAuthConfig;
 
-/// What fits under `oauth`. Some clients write `false` for a server that wants none.
+/// The kind of value under `oauth`. Some clients write `false` for a server without logins.
 pub(super) const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::Object(shape)]);
 
 fn shape() -> Shape {
     SECTION.shape()
 }
 
-pub(super) fn read(node: &Node<'_>, config: &mut OAuthConfig, scope: &mut Scope<'_>) {
+pub(super) fn read_oauth(node: &Node<'_>, config: &mut OAuthConfig, scope: &mut Scope<'_>) {
     if node.to_json().is_boolean() {
         return;
     }
@@ -31,7 +31,7 @@ pub(super) fn read(node: &Node<'_>, config: &mut OAuthConfig, scope: &mut Scope<
 }
 
 static SECTION: Section<OAuthConfig> = Section {
-    // Settings of Claude Code, Gemini CLI and others. What they say is found out by asking.
+    // Settings of Claude Code, Gemini CLI and others. Their values are found by discovery.
     ignored: &[
         "audiences",
         "authServerMetadataUrl",

@@ -1,11 +1,11 @@
-//! The `mcpServers` object that MCP clients have, as each of them writes it.
+//! The `mcpServers` object in the forms that MCP clients write.
 
 mod draft;
 mod keys;
 
 use std::collections::BTreeSet;
 
-use self::{draft::Draft, keys::SERVER};
+use self::{draft::ServerDraft, keys::SERVER};
 pub use pegboard_config::web::{HEADERS, URL, is_url, read_header_map, read_url};
 use pegboard_config::{
     document::{Node, Problems},
@@ -14,25 +14,25 @@ use pegboard_config::{
 
 use super::{ServerConfig, inherit};
 
-/// The sections in which a configuration file has its servers: that of most clients, and those of
+/// The sections of a configuration file that can have servers: that of most clients, and those of
 /// VS Code's `mcp.json` and `settings.json`. A file may have several.
 pub const SECTIONS: [&[&str]; 3] = [&["mcpServers"], &["servers"], &["mcp", "servers"]];
 
-/// The servers of a configuration, in the order of the file: those under `mcpServers`, under
+/// Reads the servers of a configuration, in the order of the file: those under `mcpServers`, under
 /// `servers` (VS Code's `mcp.json`) and under `mcp.servers` (VS Code's `settings.json`).
 ///
-/// `env` is asked for variables, and for [`workspaceFolder`](pegboard_config::variables::WORKSPACE_FOLDER).
-/// A server that cannot be understood is left out; `problems` says why.
+/// `env` returns variables, and [`workspaceFolder`](pegboard_config::variables::WORKSPACE_FOLDER).
+/// An invalid server is skipped and reported in `problems`.
 pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -> Vec<ServerConfig> {
     let mut servers = Vec::new();
-    let reserved = inherit::reserved(root);
+    let reserved = inherit::reserved_variables(root);
     let mut names = BTreeSet::new();
     for entry in entries(root, problems) {
         if !names.insert(entry.key()) {
             problems.push(entry.problem("is a duplicate server name"));
             continue;
         }
-        // Nobody needs the variables of a server that is switched off.
+        // The variables of a disabled server are not needed.
         let mut own = Problems::new();
         let server = read_server(&entry, &mut Scope { env, problems: &mut own });
         if server.as_ref().is_some_and(|server| !server.is_enabled) {
@@ -46,7 +46,7 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
     servers
 }
 
-/// The entries of all servers, for whoever has keys of their own there.
+/// Returns the entries of all servers, for readers of further keys.
 pub fn entries<'a>(root: &Node<'a>, problems: &mut Problems) -> Vec<Node<'a>> {
     let mut entries = Vec::new();
     for section in SECTIONS {
@@ -58,13 +58,13 @@ pub fn entries<'a>(root: &Node<'a>, problems: &mut Problems) -> Vec<Node<'a>> {
     entries
 }
 
-/// The keys of a server, for the schema and the reference.
+/// Returns the keys of a server, for the schema and the reference.
 pub fn shape() -> Shape {
     SERVER.shape()
 }
 
 fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> {
-    let mut draft = Draft::default();
+    let mut draft = ServerDraft::default();
     SERVER.read(entry, &mut draft, scope);
     if entry.key().trim().is_empty() {
         scope.problems.push(entry.problem("has an empty server name"));

@@ -40,7 +40,7 @@ impl Link {
 
     /// A refusal that does not repeat what the server was configured with: clients see it.
     fn without_secrets(&self, mut error: RpcError) -> RpcError {
-        error.message = self.redactor.redacted(error.message);
+        error.message = self.redactor.redact_owned(error.message);
         error.data = error.data.filter(|data| matches!(self.redactor.redact(data.get()), Cow::Borrowed(_)));
         error
     }

@@ -14,7 +14,7 @@ impl Link {
     /// Tells the server something.
     pub(crate) async fn notify(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), CallError> {
         let line = Message::notification(method, params);
-        self.send(Outgoing::unanswered(line, method, self.era())).await.map(drop)
+        self.send(Outgoing::without_answer(line, method, self.era())).await.map(drop)
     }
 
     /// Hands a message to the transport; the task that carries it, where there is one.

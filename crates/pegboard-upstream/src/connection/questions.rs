@@ -101,7 +101,7 @@ impl Link {
             let task = tokio::spawn(async move {
                 let outcome = reply.await;
                 let line = Message::response(Some(&id), outcome.as_deref());
-                if let Err(error) = link.send(Outgoing::unanswered(line, "", link.era())).await {
+                if let Err(error) = link.send(Outgoing::without_answer(line, "", link.era())).await {
                     tracing::debug!(server = %link.server, %error, "cannot send the response");
                 }
                 link.questions.end(&id);
@@ -170,7 +170,7 @@ mod tests {
         redact::Redactor,
         transport::{
             Outbound,
-            local::{Answering, LocalServer},
+            local::{AnswerFuture, LocalServer},
         },
     };
 
@@ -178,7 +178,7 @@ mod tests {
     struct Silent;
 
     impl LocalServer for Silent {
-        fn answer<'a>(&'a self, _: &'a str, _: Option<Raw>) -> Answering<'a> {
+        fn answer<'a>(&'a self, _: &'a str, _: Option<Raw>) -> AnswerFuture<'a> {
             Box::pin(std::future::pending())
         }
     }

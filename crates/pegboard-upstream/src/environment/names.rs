@@ -1,13 +1,13 @@
-//! The variables that servers inherit without being asked for.
+//! The variables that servers inherit by default.
 
 use pegboard_process::System;
 
-/// Where and how a program runs. `*` matches any text.
+/// Variables about where and how a program runs. `*` matches any text.
 const COMMON: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TERM", "XDG_*"];
 
-/// Proxies, which programs look up in both spellings. Their addresses can hold a password; a
-/// server that cannot reach the network without one needs it.
+/// Proxy settings, which programs read in both cases. Their URLs can have a password; a server
+/// that cannot reach the network without the proxy needs it.
 const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /// Certificate authorities to trust.
@@ -23,10 +23,11 @@ const CERTIFICATES: &[&str] = &[
     "DENO_CERT",
 ];
 
-/// What macOS programs expect beyond [`COMMON`].
+/// Variables that macOS programs expect in addition to [`COMMON`].
 const MACOS: &[&str] = &["__CF_USER_TEXT_ENCODING", "COMMAND_MODE"];
 
-/// What Windows programs expect beyond [`COMMON`]; without `SYSTEMROOT` most do not start.
+/// Variables that Windows programs expect in addition to [`COMMON`]; without `SYSTEMROOT` most do
+/// not start.
 const WINDOWS: &[&str] = &[
     "ALLUSERSPROFILE",
     "APPDATA",
@@ -56,12 +57,12 @@ const WINDOWS: &[&str] = &[
     "WINDIR",
 ];
 
-/// Variables that a pattern above would cover. The folder holds sockets, Pegboard's control
-/// socket among them; publishing is not running.
+/// Exceptions to the patterns above. The runtime folder has sockets such as Pegboard's control
+/// socket; credentials for publishing are not needed for running.
 const EXCEPTIONS: &[&str] = &["XDG_RUNTIME_DIR", "UV_PUBLISH_*"];
 
-/// Programs that fetch and run other programs, with the variables that configure them: where
-/// packages come from and where they are kept.
+/// Package runners, with the variables that configure where packages come from and where they are
+/// stored.
 const RUNNERS: &[(&[&str], &[&str])] = &[
     (
         &["npx", "npm", "pnpm", "pnpx", "yarn", "yarnpkg", "corepack"],
@@ -88,14 +89,14 @@ const RUNNERS: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// The variables that one server inherits without being asked for.
+/// The variables that one server inherits by default.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ShortList {
+pub(super) struct DefaultVariables {
     runner: &'static [&'static str],
 }
 
-impl ShortList {
-    /// For a server that is started with this command line.
+impl DefaultVariables {
+    /// Returns the variables of a server that is started with this command line.
     pub(super) fn of(command: &str, args: &[String]) -> Self {
         let program = program_name(command);
         // The usual way to start a `.cmd` file on Windows.
@@ -124,21 +125,21 @@ impl ShortList {
     }
 }
 
-/// The name of a program without its folder and without the endings that Windows adds.
+/// Returns the name of a program without its folder and without the extensions of Windows.
 pub(super) fn program_name(command: &str) -> String {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let ending = [".exe", ".cmd", ".bat", ".ps1"].iter().find_map(|ending| file.strip_suffix(ending));
     ending.map_or_else(|| file.clone(), str::to_owned)
 }
 
-/// Whether a name matches a pattern in which `*` stands for any text. Upper and lower case are
-/// the same only where the system takes them for the same.
+/// Returns whether a name matches a pattern in which `*` stands for any text. Case is ignored only
+/// if the system ignores it.
 pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let ignores_case = System::current().ignores_case_of_variables();
     let fold = |byte: u8| if ignores_case { byte.to_ascii_uppercase() } else { byte };
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut read) = (0, 0);
-    // The last `*`, and how much of the name it stands for so far.
+    // The last `*`, and the number of characters that it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while read < name.len() {
         match pattern.get(at) {
@@ -187,7 +188,7 @@ mod tests {
     fn settings_of_package_runners() {
         let check = |command: &str, args: &[&str], expected: &str| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            let list = ShortList::of(command, &args);
+            let list = DefaultVariables::of(command, &args);
             let names = ["npm_config_registry", "NPM_CONFIG_CACHE", "BUN_INSTALL", "UV_INDEX_URL", "PIP_INDEX_URL"];
             let found: Vec<&str> = names.into_iter().filter(|name| list.contains(name)).collect();
             assert_eq!(found.join(" "), expected, "{command}");
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn each_system_has_variables_of_its_own() {
-        let list = ShortList::of("x", &[]);
+        let list = DefaultVariables::of("x", &[]);
         let check = |name: &str, expected: [bool; 3]| {
             let systems = [System::Linux, System::Mac, System::Windows];
             assert_eq!(systems.map(|system| list.contains_on(system, name)), expected, "{name}");
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_short_list() {
-        let list = ShortList::of("uvx", &[]);
+        let list = DefaultVariables::of("uvx", &[]);
         for name in ["PATH", "LC_ALL", "XDG_CONFIG_HOME", "https_proxy", "NO_PROXY", "CURL_CA_BUNDLE", "UV_CACHE_DIR"] {
             assert!(list.contains(name), "{name}");
         }

@@ -1,18 +1,18 @@
-//! Which withheld variables may be the reason that a server fails.
+//! Finds withheld variables that may be the reason why a server fails.
 
 use std::collections::BTreeSet;
 
 use super::names::program_name;
 use crate::config::{ServerConfig, TransportConfig};
 
-/// Names that are reported at most.
-const MOST: usize = 5;
+/// Maximum number of reported names.
+const MAX_NAMES: usize = 5;
 
-/// Shorter words occur in names by chance.
-const SHORTEST: usize = 3;
+/// Minimum length of a word; shorter ones occur in names by chance.
+const MIN_WORD_LENGTH: usize = 3;
 
-/// Words in names of servers, programs and variables that do not connect the one with the other.
-const COMMONPLACE: &[&str] = &[
+/// Common words in names of servers, programs and variables that do not relate them.
+const COMMON_WORDS: &[&str] = &[
     "access",
     "api",
     "app",
@@ -76,43 +76,47 @@ const COMMONPLACE: &[&str] = &[
     "version",
 ];
 
-/// The withheld variables that a server which failed may lack: those that its own output names;
-/// without any, and where it failed to start, those that share a word with its name or package.
-pub(crate) fn suspects(server: &ServerConfig, withheld: &[String], output: &str, has_started: bool) -> Vec<String> {
+/// Returns the withheld variables that a failed server may need: those that its output names, or,
+/// if there are none and it failed to start, those that share a word with its name or package.
+pub(crate) fn find_suspects(
+    server: &ServerConfig,
+    withheld: &[String],
+    output: &str,
+    has_started: bool,
+) -> Vec<String> {
     let words: BTreeSet<&str> =
-        output.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| is_telling(word)).collect();
+        output.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| is_variable_name(word)).collect();
     let named = withheld.iter().filter(|name| words.contains(name.as_str()));
-    let named: Vec<String> = named.take(MOST).cloned().collect();
+    let named: Vec<String> = named.take(MAX_NAMES).cloned().collect();
     if !named.is_empty() || has_started {
         return named;
     }
     let own = words_of_server(server);
     let is_related = |name: &&String| words_of(name).any(|word| own.contains(&word));
-    withheld.iter().filter(is_related).take(MOST).cloned().collect()
+    withheld.iter().filter(is_related).take(MAX_NAMES).cloned().collect()
 }
 
-/// Whether a word of an output can be meant as the name of a variable.
-fn is_telling(word: &str) -> bool {
-    word.len() >= SHORTEST && word.bytes().any(|byte| byte.is_ascii_uppercase())
+/// Returns whether a word of an output looks like the name of a variable.
+fn is_variable_name(word: &str) -> bool {
+    word.len() >= MIN_WORD_LENGTH && word.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// The words by which a server is known: its name, its program, and the packages in its
-/// arguments.
+/// Returns the words of a server's name, its program, and the packages in its arguments.
 fn words_of_server(server: &ServerConfig) -> BTreeSet<String> {
     let mut words: BTreeSet<String> = words_of(&server.name).collect();
     if let TransportConfig::Stdio { command, args, .. } = &server.transport {
         words.extend(words_of(&program_name(command)));
-        // A flag's value, a path or an address may hold anything.
+        // The value of a flag, a path or a URL may contain anything.
         let is_package = |arg: &&String| !arg.starts_with(['-', '/', '.', '~']) && !arg.contains([':', '=', '\\']);
         words.extend(args.iter().filter(is_package).flat_map(|arg| words_of(arg)));
     }
     words
 }
 
-/// The words of a name in lower case, commonplace ones left out.
+/// Returns the words of a name in lower case, without common ones.
 fn words_of(name: &str) -> impl Iterator<Item = String> {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase);
-    words.filter(|word| word.len() >= SHORTEST && !COMMONPLACE.contains(&word.as_str()))
+    words.filter(|word| word.len() >= MIN_WORD_LENGTH && !COMMON_WORDS.contains(&word.as_str()))
 }
 
 #[cfg(test)]
@@ -126,7 +130,7 @@ mod tests {
             let args = args.iter().map(|&arg| arg.to_owned()).collect();
             let transport =
                 TransportConfig::Stdio { command: "/usr/bin/npx".to_owned(), args, env: Vec::new(), cwd: None };
-            let found = suspects(&ServerConfig::new(name, transport), &withheld, output, has_started);
+            let found = find_suspects(&ServerConfig::new(name, transport), &withheld, output, has_started);
             assert_eq!(found, expected, "{name} {output}");
         };
         check("x", &[], "Error: GITHUB_TOKEN is required", false, &["GITHUB_TOKEN"]);

@@ -1,4 +1,4 @@
-//! One page after the other of a list, mended where a server has broken it.
+//! Reads a list page by page and repairs invalid entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,11 +12,11 @@ use serde_json::{json, value::RawValue};
 use super::{Item, ListKind, MAX_ITEMS, MAX_LIST_BYTES, MAX_TEXT};
 use crate::connection::CallError;
 
-/// Bytes of one item.
+/// Maximum number of bytes of one item.
 const MAX_ITEM_BYTES: usize = 1 << 20;
 
-/// What optional fields begin with, as JSON.
-const TYPES: &[(&str, char)] = &[
+/// Optional fields and the first character of their JSON type.
+const FIELD_TYPES: &[(&str, char)] = &[
     ("title", '"'),
     ("description", '"'),
     ("mimeType", '"'),
@@ -27,51 +27,51 @@ const TYPES: &[(&str, char)] = &[
     ("arguments", '['),
 ];
 
-/// The items on one page, and what was wrong with them.
+/// Returns the items on one page, and the warnings about them.
 #[cfg(fuzzing)]
 pub(crate) fn read_page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>), CallError> {
     let mut warnings = Vec::new();
-    let mut reader = Reader::new(kind, &mut warnings);
-    reader.page(result)?;
+    let mut reader = PageReader::new(kind, &mut warnings);
+    reader.read_page(result)?;
     let items = std::mem::take(&mut reader.items);
     Ok((items, warnings))
 }
 
 /// Reads a list page by page.
-pub(super) struct Reader<'a> {
+pub(super) struct PageReader<'a> {
     kind: ListKind,
     pub(super) items: Vec<Item>,
-    /// Bytes of them.
+    /// Bytes of all items.
     pub(super) bytes: usize,
     seen: HashSet<String>,
     warnings: &'a mut Vec<String>,
 }
 
-impl<'a> Reader<'a> {
-    /// A reader of lists of this kind.
+impl<'a> PageReader<'a> {
+    /// Creates a reader of lists of this kind.
     pub(super) fn new(kind: ListKind, warnings: &'a mut Vec<String>) -> Self {
         Self { kind, items: Vec::new(), bytes: 0, seen: HashSet::new(), warnings }
     }
 
-    /// Takes in one page, and says where the next one begins.
+    /// Reads one page and returns the cursor of the next one.
     ///
     /// # Errors
-    /// When it is none.
-    pub(super) fn page(&mut self, result: &RawValue) -> Result<Option<Raw>, CallError> {
-        // Not taken apart into values of their own: a page may be the whole of a large list.
+    /// When the result is not a page of the list.
+    pub(super) fn read_page(&mut self, result: &RawValue) -> Result<Option<Raw>, CallError> {
+        // Borrowed from the result, not copied: a page may be the whole of a large list.
         let fields: HashMap<String, &RawValue> = serde_json::from_str(result.get())
             .map_err(|_| CallError::Garbled("the list result is not an object".to_owned()))?;
         let missing = || CallError::Garbled(format!("the list result has no `{}`", self.kind.field()));
         let list = fields.get(self.kind.field()).ok_or_else(missing)?;
         let list: Vec<&RawValue> = serde_json::from_str(list.get()).map_err(|_| missing())?;
         for item in list {
-            self.item(item);
+            self.read_item(item);
         }
         let cursor = fields.get("nextCursor").filter(|cursor| cursor.get() != "null");
         Ok(cursor.map(|cursor| (*cursor).to_owned()))
     }
 
-    fn item(&mut self, item: &RawValue) {
+    fn read_item(&mut self, item: &RawValue) {
         if self.items.len() >= MAX_ITEMS {
             if self.items.len() == MAX_ITEMS && self.seen.insert(String::new()) {
                 self.warn(
@@ -81,8 +81,8 @@ impl<'a> Reader<'a> {
             }
             return;
         }
-        // What cannot be read whole (half a character, nested without end) cannot be read by
-        // clients either, and would cost them the whole list.
+        // An entry that cannot be parsed completely (half a character, nested without end) cannot
+        // be parsed by clients either, which would then lose the whole list.
         if serde_json::from_str::<serde_json::Value>(item.get()).is_err() {
             return self.warn(WarningKind::NotATool, "unreadable entry skipped".to_owned());
         }
@@ -96,13 +96,13 @@ impl<'a> Reader<'a> {
         if !self.seen.insert(key.clone()) {
             return self.warn(WarningKind::DuplicateTool, format!("duplicate `{}` skipped", shorten(&key)));
         }
-        let (fields, is_mended) = self.without_wrong_types(&key, fields);
+        let (fields, is_repaired) = self.remove_wrong_types(&key, fields);
         let raw = match self.kind {
-            ListKind::Tools => self.mend(&key, fields, is_mended, item),
-            _ if is_mended => fields.to_raw(),
+            ListKind::Tools => self.repair_tool(&key, fields, is_repaired, item),
+            _ if is_repaired => fields.to_raw(),
             _ => item.to_owned(),
         };
-        let raw = self.cleaned(&key, raw);
+        let raw = self.clean_texts(&key, raw);
         if raw.get().len() > MAX_ITEM_BYTES {
             let message = format!("`{}` skipped: {} bytes is too large", shorten(&key), raw.get().len());
             return self.warn(WarningKind::TooLong, message);
@@ -114,9 +114,9 @@ impl<'a> Reader<'a> {
         self.items.push(Item { key, raw: raw.into() });
     }
 
-    /// A tool that every client can read: its schema is an object schema, and its
-    /// description is not without end.
-    fn mend(&mut self, name: &str, mut fields: Fields, mut is_mended: bool, item: &RawValue) -> Raw {
+    /// Returns a tool that every client can read: its schema is an object schema, and its
+    /// description is bounded.
+    fn repair_tool(&mut self, name: &str, mut fields: Fields, mut is_repaired: bool, item: &RawValue) -> Raw {
         match fields.object("inputSchema") {
             None => {
                 self.warn(
@@ -124,12 +124,12 @@ impl<'a> Reader<'a> {
                     format!("`{}` has no valid `inputSchema`; any object is accepted", shorten(name)),
                 );
                 fields.set("inputSchema", raw(&json!({"type": "object"})));
-                is_mended = true;
+                is_repaired = true;
             }
             Some(schema) => {
-                if let Some(mended) = self.mend_schema(name, schema) {
-                    fields.set("inputSchema", mended.to_raw());
-                    is_mended = true;
+                if let Some(repaired) = self.repair_schema(name, schema) {
+                    fields.set("inputSchema", repaired.to_raw());
+                    is_repaired = true;
                 }
             }
         }
@@ -137,13 +137,13 @@ impl<'a> Reader<'a> {
             let message = format!("the description of `{}` is {} bytes; cut to {MAX_TEXT}", shorten(name), text.len());
             self.warn(WarningKind::TooLong, message);
             fields.set("description", raw(&text::bounded(&text, MAX_TEXT)));
-            is_mended = true;
+            is_repaired = true;
         }
-        if is_mended { fields.to_raw() } else { item.to_owned() }
+        if is_repaired { fields.to_raw() } else { item.to_owned() }
     }
 
-    /// The schema of an object, if this one is something else.
-    fn mend_schema(&mut self, name: &str, mut schema: Fields) -> Option<Fields> {
+    /// Returns an object schema in place of one that is not.
+    fn repair_schema(&mut self, name: &str, mut schema: Fields) -> Option<Fields> {
         let has_type = schema.has("type");
         let mut is_wrong = has_type && schema.text("type").as_deref() != Some("object");
         if is_wrong {
@@ -167,25 +167,25 @@ impl<'a> Reader<'a> {
         Some(schema.begun_with("type", "object"))
     }
 
-    /// The entry with its texts fit to be shown; called it is by its own name all the same.
-    fn cleaned(&mut self, key: &str, item: Raw) -> Raw {
+    /// Removes hidden characters from the texts of an entry. Calls still use its original name.
+    fn clean_texts(&mut self, key: &str, item: Raw) -> Raw {
         // A URI is how a resource is read; its name is for people.
         let clean = text::clean_definition(item.get(), "name", MAX_TEXT);
         let Some(clean) = clean.and_then(|clean| RawValue::from_string(clean).ok()) else { return item };
-        // Line ends of Windows are not worth a word.
-        let is_news = text::clean_definition(&item.get().replace("\\r", ""), "name", MAX_TEXT).is_some();
-        if is_news {
+        // Windows line ends are not worth a warning.
+        let is_worth_warning = text::clean_definition(&item.get().replace("\\r", ""), "name", MAX_TEXT).is_some();
+        if is_worth_warning {
             let message = format!("`{}` has hidden characters or an overlong text, which are removed", shorten(key));
             self.warn(WarningKind::HiddenCharacters, message);
         }
         clean
     }
 
-    /// The entry without optional fields that are not what they must be: one of them would
-    /// cost strict clients the whole list.
-    fn without_wrong_types(&mut self, key: &str, mut fields: Fields) -> (Fields, bool) {
-        let mut is_mended = false;
-        for (field, fits) in TYPES {
+    /// Removes optional fields of the wrong type, because of which strict clients would reject the
+    /// whole list.
+    fn remove_wrong_types(&mut self, key: &str, mut fields: Fields) -> (Fields, bool) {
+        let mut is_repaired = false;
+        for (field, fits) in FIELD_TYPES {
             let Some(value) = fields.get(field) else { continue };
             if !value.get().starts_with(*fits) {
                 self.warn(
@@ -193,21 +193,21 @@ impl<'a> Reader<'a> {
                     format!("`{field}` of `{}` has the wrong type and is ignored", shorten(key)),
                 );
                 fields.remove(field);
-                is_mended = true;
+                is_repaired = true;
             }
         }
-        // Everything has a name by which people know it.
+        // Every entry needs a name to show.
         if fields.text("name").is_none() {
             fields.set("name", raw(key));
-            is_mended = true;
+            is_repaired = true;
         }
-        (fields, is_mended)
+        (fields, is_repaired)
     }
 
-    /// Takes note of something that is wrong.
+    /// Adds a warning, up to a maximum number.
     pub(super) fn warn(&mut self, kind: WarningKind, message: String) {
-        const MOST: usize = 100;
-        if self.warnings.len() < MOST {
+        const MAX_WARNINGS: usize = 100;
+        if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(Warning { kind, message, location: None }.to_string());
         }
     }
@@ -221,14 +221,14 @@ fn shorten(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The items of a list, and how many warnings there are; mended once, they stay as they are.
+    /// Checks the items of a list and the number of warnings; repaired items need no second repair.
     #[track_caller]
     fn check(kind: ListKind, list: &str, expected: &[&str], warnings: usize) {
         let read = |list: &str| {
             let page: Raw = serde_json::from_str(&format!("{{\"{}\":{list}}}", kind.field())).expect("JSON");
             let mut warnings = Vec::new();
-            let mut reader = Reader::new(kind, &mut warnings);
-            reader.page(&page).expect("a page");
+            let mut reader = PageReader::new(kind, &mut warnings);
+            reader.read_page(&page).expect("a page");
             let items: Vec<String> = reader.items.iter().map(|item| item.raw.get().to_owned()).collect();
             (items, warnings.len())
         };

@@ -1,4 +1,4 @@
-//! By what a server's manifest is found.
+//! Fingerprints of server configurations, which name the files of a server.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use crate::{
     redact::Redactor,
 };
 
-/// What a configuration says of how to reach a server, in 32 bytes. A configuration that
-/// says anything else has another one, and says nothing by it; see [`Key`].
+/// A keyed hash of how a configuration reaches a server. Another configuration has another
+/// fingerprint, and a fingerprint reveals nothing about the configuration; see [`Key`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint([u8; BYTES]);
 
 impl Fingerprint {
-    /// The fingerprint of a configuration. Names, descriptions and limits are not part of
-    /// it: they do not change what the server offers.
+    /// Returns the fingerprint of a configuration. Names, descriptions and limits are not part of
+    /// it, because they do not change the lists of the server.
     pub(crate) fn of(config: &ServerConfig, key: &Key) -> Option<Self> {
         let mut parts: Vec<&[u8]> = Vec::new();
         let folder;
@@ -51,33 +51,34 @@ impl Fingerprint {
         Some(Self(key.sign("fingerprint", parts)))
     }
 
-    /// The fingerprint of who a server is, and not of what it is let in with: its name, and its
-    /// program with the arguments or its address. Another token makes no other server of it.
+    /// Returns the fingerprint of the identity of a server: its name, and its program with the
+    /// arguments or its URL. Credentials are not part of it: with another token it is the same
+    /// server.
     pub(crate) fn of_identity(config: &ServerConfig, key: &Key) -> Self {
-        Self(key.sign("identity", identity(config).iter().map(Vec::as_slice)))
+        Self(key.sign("identity", identity_parts(config).iter().map(Vec::as_slice)))
     }
 
-    /// The fingerprint of a server's program with its arguments, or of its address: the same
-    /// whatever the server is called.
-    pub(crate) fn of_place(config: &ServerConfig, key: &Key) -> Self {
-        Self(key.sign("place", identity(config).iter().skip(1).map(Vec::as_slice)))
+    /// Returns the fingerprint of a server's program with its arguments, or of its URL, independent
+    /// of its name.
+    pub(crate) fn of_location(config: &ServerConfig, key: &Key) -> Self {
+        Self(key.sign("place", identity_parts(config).iter().skip(1).map(Vec::as_slice)))
     }
 
-    /// Its bytes, for what is bound to it.
+    /// Returns the bytes of the fingerprint.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether a text can be one.
-    pub(crate) fn is_one(text: &str) -> bool {
+    /// Returns whether a text has the form of a fingerprint.
+    pub(crate) fn is_valid(text: &str) -> bool {
         text.len() == 2 * BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }
 }
 
-/// The name of a server, and then its program with the arguments or its address.
-fn identity(config: &ServerConfig) -> Vec<Vec<u8>> {
-    // What was filled in, and not all of the environment: a word that stands there too must
-    // not make another server of this one.
+/// Returns the name of a server, followed by its program with the arguments or its URL.
+fn identity_parts(config: &ServerConfig) -> Vec<Vec<u8>> {
+    // Only substituted values are hidden, not the whole environment: a word that also occurs
+    // there must not change the identity of the server.
     let plain = match &config.transport {
         TransportConfig::Stdio { command, args, cwd, .. } => {
             TransportConfig::Stdio { command: command.clone(), args: args.clone(), env: Vec::new(), cwd: cwd.clone() }
@@ -95,13 +96,13 @@ fn identity(config: &ServerConfig) -> Vec<Vec<u8>> {
             parts.extend(cwd.as_ref().map(|cwd| cwd.as_os_str().as_encoded_bytes().to_vec()));
         }
         TransportConfig::Http { url, .. } => parts.extend([b"http".to_vec(), hidden(url)]),
-        // Another local server is not the same one under another name.
+        // Local servers with different names are different servers.
         TransportConfig::Local(_) => parts.extend([b"local".to_vec(), hidden(&config.name)]),
     }
     parts
 }
 
-/// In the order of their names: a file that is sorted anew is the same file.
+/// Adds pairs in the order of their names, so that their order in the file does not matter.
 fn add_pairs<'a>(parts: &mut Vec<&'a [u8]>, pairs: &'a [(String, Secret)]) {
     let mut pairs: Vec<&(String, Secret)> = pairs.iter().collect();
     pairs.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -1,14 +1,14 @@
-//! How a manifest is written.
+//! The file format of manifests.
 //!
-//! One line says what the file is and seals the rest of it, which is JSON:
+//! The first line names the format and has a seal of the rest, which is JSON:
 //!
 //! ```text
 //! pegboard-manifest VERSION SEAL
 //! {"era":…,"version":…,…,"tools":[{"key":…,"raw":{…}},…],…}
 //! ```
 //!
-//! Definitions are kept as they came, with the key that was read out of each, so that
-//! nothing of them is taken apart again before it is needed.
+//! Definitions are stored unchanged, each with its key, so that none of them is parsed before it
+//! is needed.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -26,13 +26,13 @@ use crate::{
     listing::{Item, Lists},
 };
 
-/// What every file begins with.
+/// First word of every file.
 const MAGIC: &str = "pegboard-manifest";
 
-/// Grows with every change of the format, and of what is done to lists before they are kept.
+/// Version of the format and of the processing of lists before they are stored.
 const VERSION: u32 = 2;
 
-/// What binds a content to a configuration and an installation.
+/// A signature that binds a content to a configuration and an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal([u8; BYTES]);
 
@@ -50,7 +50,7 @@ impl Seal {
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
-    era: WrittenEra,
+    era: StoredEra,
     version: String,
     capabilities: Fields,
     server_info: Option<Raw>,
@@ -64,7 +64,7 @@ struct Body<'a> {
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum WrittenEra {
+enum StoredEra {
     Legacy,
     Modern,
 }
@@ -76,38 +76,38 @@ struct Entry<'a> {
     raw: &'a RawValue,
 }
 
-/// The file of a manifest, and its seal.
+/// Returns the file of a manifest, and its seal.
 pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> (Vec<u8>, Seal) {
     let Manifest { hello, lists } = manifest;
     let body = Body {
         era: match hello.era {
-            Era::Legacy => WrittenEra::Legacy,
-            Era::Modern => WrittenEra::Modern,
+            Era::Legacy => StoredEra::Legacy,
+            Era::Modern => StoredEra::Modern,
         },
         version: hello.version.clone(),
         capabilities: hello.capabilities.clone(),
         server_info: hello.server_info.clone(),
         instructions: hello.instructions.clone(),
-        tools: entries(&lists.offered),
-        prompts: entries(&lists.prompts),
-        resources: entries(&lists.resources),
-        templates: entries(&lists.templates),
+        tools: to_entries(&lists.offered),
+        prompts: to_entries(&lists.prompts),
+        resources: to_entries(&lists.resources),
+        templates: to_entries(&lists.templates),
     };
     let body = pegboard_mcp::json::raw(&body);
     let seal = Seal::of(body.get().as_bytes(), fingerprint, key);
     (format!("{MAGIC} {VERSION} {}\n{}", seal.to_hex(), body.get()).into_bytes(), seal)
 }
 
-fn entries(items: &[Item]) -> Vec<Entry<'_>> {
+fn to_entries(items: &[Item]) -> Vec<Entry<'_>> {
     items.iter().map(|item| Entry { key: item.key.as_str().into(), raw: &item.raw }).collect()
 }
 
-fn items(entries: Vec<Entry<'_>>) -> Arc<Vec<Item>> {
+fn to_items(entries: Vec<Entry<'_>>) -> Arc<Vec<Item>> {
     let item = |Entry { key, raw }: Entry<'_>| Item { key: key.into_owned(), raw: raw.to_owned().into() };
     Arc::new(entries.into_iter().map(item).collect())
 }
 
-/// The manifest in a file, if it is whole and was made here for this fingerprint.
+/// Returns the manifest in a file, if its seal is valid for this fingerprint and installation.
 pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Result<(Manifest, Seal), ReadError> {
     let line = bytes.iter().take(MAX_LINE).position(|byte| *byte == b'\n').ok_or(ReadError::Version)?;
     let (line, body) = (String::from_utf8_lossy(&bytes[..line]), &bytes[line + 1..]);
@@ -119,29 +119,29 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
     let body: Body = serde_json::from_slice(body).map_err(ReadError::Content)?;
     let hello = Hello {
         era: match body.era {
-            WrittenEra::Legacy => Era::Legacy,
-            WrittenEra::Modern => Era::Modern,
+            StoredEra::Legacy => Era::Legacy,
+            StoredEra::Modern => Era::Modern,
         },
         version: body.version,
         capabilities: body.capabilities,
         server_info: body.server_info,
         instructions: body.instructions,
     };
-    let tools = items(body.tools);
+    let tools = to_items(body.tools);
     let lists = Lists {
         offered: Arc::clone(&tools),
         tools,
-        prompts: items(body.prompts),
-        resources: items(body.resources),
-        templates: items(body.templates),
+        prompts: to_items(body.prompts),
+        resources: to_items(body.resources),
+        templates: to_items(body.templates),
         ..Lists::default()
     };
     Ok((Manifest { hello, lists }, seal))
 }
 
-/// A key and a fingerprint that are always the same.
+/// Returns a fixed key and fingerprint.
 #[cfg(fuzzing)]
-pub(super) fn always() -> (Key, Fingerprint) {
+pub(super) fn fixed_key() -> (Key, Fingerprint) {
     let key = Key::always();
     let transport = crate::config::TransportConfig::Http {
         url: "http://localhost".to_owned(),
@@ -153,12 +153,12 @@ pub(super) fn always() -> (Key, Fingerprint) {
     (key, fingerprint)
 }
 
-/// `body` behind the line that seals it.
+/// Returns `body` behind the line that seals it.
 #[cfg(fuzzing)]
-pub(super) fn sealed(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
+pub(super) fn seal_body(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
     let seal = Seal::of(body, fingerprint, key).to_hex();
     [format!("{MAGIC} {VERSION} {seal}\n").as_bytes(), body].concat()
 }
 
-/// The first line is not longer than this.
+/// Maximum number of bytes of the first line.
 const MAX_LINE: usize = 256;

@@ -15,7 +15,7 @@ use crate::{
     listing::Item,
 };
 
-/// A folder for one test, gone afterwards.
+/// A folder for one test, removed afterwards.
 struct Place(PathBuf);
 
 impl Place {
@@ -282,13 +282,13 @@ fn what_nobody_uses_goes() {
     age(&file_name(&recent), 20);
     age(&file_name(&old), 40);
     ["notes.txt", ".writing-1-1-x", "key"].iter().for_each(|name| age(name, 400));
-    manifests.sweep(&[used]);
+    manifests.remove_unused(&[used]);
     let mut left = vec![file_name(&used), file_name(&recent), "key".to_owned(), "notes.txt".to_owned()];
     left.sort();
     assert_eq!(place.names(), left);
     // To be read is to be used.
     manifests.load(&used).expect("it is there");
-    manifests.sweep(&[]);
+    manifests.remove_unused(&[]);
     assert_eq!(place.names(), left);
 }
 
@@ -299,15 +299,15 @@ fn silence_is_noted() {
     let config = program(&[], &[]);
     let fingerprint = manifests.fingerprint(&config).expect("a program has one");
     let was_silent = || {
-        let (_, recalled) = recall(&place.0, std::slice::from_ref(&config)).expect("a folder");
+        let (_, recalled) = load_manifests(&place.0, std::slice::from_ref(&config)).expect("a folder");
         recalled[0].was_silent
     };
     assert!(!was_silent());
-    manifests.note_silence(&fingerprint, true);
+    manifests.record_silence(&fingerprint, true);
     assert!(was_silent());
-    manifests.sweep(&[]);
+    manifests.remove_unused(&[]);
     assert!(was_silent(), "it is not old yet");
-    manifests.note_silence(&fingerprint, false);
+    manifests.record_silence(&fingerprint, false);
     assert!(!was_silent());
 }
 

@@ -1,25 +1,24 @@
-//! What a tool's definition says, whatever the order in which it says it.
+//! A tool's definition in a form that can be compared.
 
 use serde_json::{Map, Value, value::RawValue};
 
-/// The parts of a definition by which a model decides: a change of any of them is a change of
-/// the tool.
+/// The parts of a definition that a model sees: a change of any of them is a change of the tool.
 const PARTS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
-/// A definition in a form in which two that say the same are equal: nothing but what counts,
-/// and keys in the order of the alphabet.
+/// A normalized definition: only the relevant parts, with sorted keys, so that definitions with
+/// the same meaning are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Definition(pub(super) Map<String, Value>);
 
 impl Definition {
     pub(super) fn of(raw: &RawValue) -> Self {
         let mut fields: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
-        // What searches use of `_meta`; the rest of that may change with every start.
+        // The part of `_meta` that searches use; the rest may change with every start.
         let hint = fields.get_mut("_meta").and_then(|meta| meta.get_mut("anthropic/searchHint")).map(Value::take);
         let mut parts: Vec<(String, Value)> =
             fields.into_iter().filter(|(key, _)| PARTS.contains(&key.as_str())).collect();
         parts.extend(hint.map(|hint| ("searchHint".to_owned(), hint)));
-        // What is said to be nothing is not said.
+        // `null` is the same as a missing value.
         parts.retain(|(_, value)| !value.is_null());
         parts.sort_by(|one, other| one.0.cmp(&other.0));
         Self(parts.into_iter().map(|(key, value)| (key, sorted(value))).collect())
@@ -33,7 +32,7 @@ fn sorted(value: Value) -> Value {
             fields.sort_by(|one, other| one.0.cmp(&other.0));
             Value::Object(fields.into_iter().map(|(key, value)| (key, sorted(value))).collect())
         }
-        // The order of a list counts: the first of several choices may be the usual one.
+        // The order of a list matters: the first of several choices may be the default.
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
         value => value,
     }

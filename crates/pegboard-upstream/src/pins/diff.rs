@@ -1,4 +1,4 @@
-//! What is different between two definitions, in lines for people.
+//! The difference between two definitions as lines of text.
 
 use pegboard_core::text;
 use serde_json::Value;
@@ -6,40 +6,40 @@ use similar::{Algorithm, ChangeTag, capture_diff_slices};
 
 use super::definition::Definition;
 
-/// Lines of one difference; the rest is counted.
+/// Maximum number of lines of one difference; further ones are only counted.
 const MAX_LINES: usize = 120;
 
-/// Bytes of one line.
+/// Maximum number of bytes of one line.
 const MAX_LINE: usize = 300;
 
-/// Lines of a text that are compared with each other; longer ones are shown whole.
+/// Maximum number of lines of a text that is compared line by line; a longer one is shown whole.
 const MAX_COMPARED: usize = 400;
 
-/// Lines that are the same and are shown around those that are not.
+/// Number of unchanged lines that are shown around changed ones.
 const CONTEXT: usize = 1;
 
-/// The lines of a difference: each part that is not the same, with what it was (`-`) and what
-/// it is (`+`). Texts are compared line by line, schemas key by key.
+/// Returns the lines of a difference: each part that differs, with its old (`-`) and its new
+/// (`+`) value. Texts are compared line by line, schemas key by key.
 pub(super) fn diff(old: Option<&Definition>, new: Option<&Definition>) -> Vec<String> {
     let value = |definition: Option<&Definition>| definition.map(|it| Value::Object(it.0.clone()));
-    let mut lines = Lines::default();
+    let mut lines = DiffLines::default();
     match (value(old), value(new)) {
-        (Some(old), Some(new)) => compare(&mut lines, "", &old, &new),
-        (None, Some(new)) => all(&mut lines, '+', &new),
-        (Some(old), None) => all(&mut lines, '-', &old),
+        (Some(old), Some(new)) => compare_values(&mut lines, "", &old, &new),
+        (None, Some(new)) => push_definition(&mut lines, '+', &new),
+        (Some(old), None) => push_definition(&mut lines, '-', &old),
         (None, None) => {}
     }
     lines.finish()
 }
 
-/// Lines that are bounded while they are made.
+/// The lines of a difference, bounded while they are added.
 #[derive(Default)]
-struct Lines {
+struct DiffLines {
     lines: Vec<String>,
     more: usize,
 }
 
-impl Lines {
+impl DiffLines {
     fn push(&mut self, sign: char, line: &str) {
         if self.lines.len() < MAX_LINES {
             self.lines.push(format!("{sign} {}", text::brief(line, MAX_LINE)).trim_end().to_owned());
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    fn head(&mut self, path: &str) {
+    fn push_path(&mut self, path: &str) {
         if self.lines.len() < MAX_LINES {
             self.lines.push(format!("{}:", text::brief(path, MAX_LINE)));
         } else {
@@ -64,16 +64,16 @@ impl Lines {
     }
 }
 
-/// A definition of which there is no other.
-fn all(lines: &mut Lines, sign: char, definition: &Value) {
-    // The name stands above.
+/// Adds a definition that has no counterpart.
+fn push_definition(lines: &mut DiffLines, sign: char, definition: &Value) {
+    // The name is in the heading.
     for (key, value) in definition.as_object().into_iter().flatten().filter(|(key, _)| *key != "name") {
-        lines.head(key);
-        shown(value).iter().for_each(|line| lines.push(sign, line));
+        lines.push_path(key);
+        value_lines(value).iter().for_each(|line| lines.push(sign, line));
     }
 }
 
-fn compare(lines: &mut Lines, path: &str, old: &Value, new: &Value) {
+fn compare_values(lines: &mut DiffLines, path: &str, old: &Value, new: &Value) {
     match (old, new) {
         (old, new) if old == new => {}
         (Value::Object(before), Value::Object(after)) => {
@@ -83,41 +83,41 @@ fn compare(lines: &mut Lines, path: &str, old: &Value, new: &Value) {
             for key in keys {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 match (before.get(key), after.get(key)) {
-                    (Some(old), Some(new)) => compare(lines, &path, old, new),
-                    (old, new) => replaced(lines, &path, old, new),
+                    (Some(old), Some(new)) => compare_values(lines, &path, old, new),
+                    (old, new) => push_replaced(lines, &path, old, new),
                 }
             }
         }
         (Value::String(old), Value::String(new)) if old.contains('\n') || new.contains('\n') => {
-            lines.head(path);
+            lines.push_path(path);
             compare_lines(lines, old, new);
         }
-        (old, new) => replaced(lines, path, Some(old), Some(new)),
+        (old, new) => push_replaced(lines, path, Some(old), Some(new)),
     }
 }
 
-fn replaced(lines: &mut Lines, path: &str, old: Option<&Value>, new: Option<&Value>) {
-    lines.head(path);
-    old.map(shown).into_iter().flatten().for_each(|line| lines.push('-', &line));
-    new.map(shown).into_iter().flatten().for_each(|line| lines.push('+', &line));
+fn push_replaced(lines: &mut DiffLines, path: &str, old: Option<&Value>, new: Option<&Value>) {
+    lines.push_path(path);
+    old.map(value_lines).into_iter().flatten().for_each(|line| lines.push('-', &line));
+    new.map(value_lines).into_iter().flatten().for_each(|line| lines.push('+', &line));
 }
 
-/// A text as its lines, anything else as JSON in which nothing is hidden.
-fn shown(value: &Value) -> Vec<String> {
+/// Returns the lines of a text, or of any other value as JSON without hidden characters.
+fn value_lines(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => text.lines().map(str::to_owned).collect(),
         value => vec![text::escape_json(&value.to_string()).into_owned()],
     }
 }
 
-fn compare_lines(lines: &mut Lines, old: &str, new: &str) {
+fn compare_lines(lines: &mut DiffLines, old: &str, new: &str) {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     if old.len().max(new.len()) > MAX_COMPARED {
         old.iter().for_each(|line| lines.push('-', line));
         new.iter().for_each(|line| lines.push('+', line));
         return;
     }
-    let steps = steps(&old, &new);
+    let steps = edit_steps(&old, &new);
     let is_near = |at: usize| {
         let near = &steps[at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(steps.len())];
         near.iter().any(|(sign, _)| *sign != ' ')
@@ -134,8 +134,8 @@ fn compare_lines(lines: &mut Lines, old: &str, new: &str) {
     }
 }
 
-/// The shortest way from one list of lines to the other: each line with what becomes of it.
-fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
+/// Returns the shortest edit from one list of lines to the other: each line with its sign.
+fn edit_steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
     let changes = capture_diff_slices(Algorithm::Myers, old, new);
     let changes = changes.iter().flat_map(|change| change.iter_changes(old, new));
     let sign = |tag: ChangeTag| match tag {
@@ -256,7 +256,7 @@ mod tests {
         assert!(diff(None, Some(&long))[1].len() <= MAX_LINE + "+ ".len() + "…".len());
     }
 
-    /// The lines that two lists have in common, by trying everything.
+    /// Returns the number of lines that two lists have in common, by brute force.
     fn most_in_common(old: &[&str], new: &[&str]) -> usize {
         match (old, new) {
             ([], _) | (_, []) => 0,
@@ -269,14 +269,14 @@ mod tests {
         #[test]
         fn the_way_is_the_shortest(old in prop::collection::vec("[a-c]", 0..8), new in prop::collection::vec("[a-c]", 0..8)) {
             let (old, new): (Vec<&str>, Vec<&str>) = (old.iter().map(String::as_str).collect(), new.iter().map(String::as_str).collect());
-            let kept = steps(&old, &new).iter().filter(|(sign, _)| *sign == ' ').count();
+            let kept = edit_steps(&old, &new).iter().filter(|(sign, _)| *sign == ' ').count();
             prop_assert_eq!(kept, most_in_common(&old, &new));
         }
 
         #[test]
         fn the_steps_lead_from_one_to_the_other(old in prop::collection::vec("[a-c]", 0..12), new in prop::collection::vec("[a-c]", 0..12)) {
             let (old, new): (Vec<&str>, Vec<&str>) = (old.iter().map(String::as_str).collect(), new.iter().map(String::as_str).collect());
-            let steps = steps(&old, &new);
+            let steps = edit_steps(&old, &new);
             let side = |sign: char| steps.iter().filter(|(one, _)| *one == ' ' || *one == sign).map(|(_, line)| *line).collect::<Vec<_>>();
             prop_assert_eq!(side('-'), old);
             prop_assert_eq!(side('+'), new);

@@ -1,4 +1,4 @@
-//! How approvals are written.
+//! The files of approvals.
 
 use std::{io, path::Path, time::SystemTime};
 
@@ -14,26 +14,26 @@ use crate::{
     redact::Redactor,
 };
 
-/// A larger file is neither written nor read.
+/// Maximum number of bytes of a file that is written or read.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Bytes of what is told of where a server comes from.
+/// Maximum number of bytes of the description of a server's source.
 const MAX_SOURCE: usize = 200;
 
 const APPROVED: Kind = Kind { name: "approved", version: 1, max_bytes: MAX_BYTES };
 
 const WAITING: Kind = Kind { name: "waiting", version: 1, max_bytes: MAX_BYTES };
 
-/// What was approved of a server.
+/// The approved tools of a server.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(super) struct Approved {
+pub(super) struct Approvals {
     pub(super) server: String,
-    /// Where the server comes from, for people.
+    /// The source of the server, for display.
     pub(super) source: String,
-    /// The fingerprint of where the server comes from; files of older versions have none.
+    /// The fingerprint of the server's program or URL; files of older versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) place: Option<String>,
-    /// Whether the server was held when it was first seen, and some of its tools still wait.
+    /// Whether the server was held when it was first seen and some of its tools still wait.
     #[serde(default, rename = "startsHeld", skip_serializing_if = "std::ops::Not::not")]
     pub(super) starts_held: bool,
     pub(super) tools: Vec<ApprovedTool>,
@@ -42,14 +42,14 @@ pub(super) struct Approved {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct ApprovedTool {
     pub(super) name: String,
-    /// What the server said of it.
+    /// The approved definition.
     pub(super) raw: Raw,
 }
 
-/// What waits for approval.
+/// The tools of a server that wait for approval.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Waiting {
+pub(super) struct WaitingTools {
     pub(super) server: String,
     pub(super) source: String,
     pub(super) is_held: bool,
@@ -61,25 +61,25 @@ pub(super) struct WaitingTool {
     pub(super) name: String,
     pub(super) kind: PinKind,
     pub(super) since: u64,
-    /// What the server says of it now.
+    /// The current definition; `None` if the tool was removed.
     pub(super) raw: Option<Raw>,
 }
 
-/// What is different about a tool.
+/// The difference between a tool and its approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PinKind {
-    /// It was not there.
+    /// The tool is new.
     New,
-    /// Something else is said of it.
+    /// The definition has changed.
     Changed,
-    /// It is not there any more.
+    /// The tool was removed.
     Removed,
 }
 
 impl PinKind {
-    /// The name that people and programs use.
+    /// Returns the name that is used in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -94,43 +94,49 @@ impl ApprovedTool {
         Self { name: item.key.clone(), raw: (*item.raw).to_owned() }
     }
 
-    /// Whether the server still says the same of it.
+    /// Returns whether the definition is unchanged.
     pub(super) fn is_same(&self, item: &Item) -> bool {
-        // Most are the same to the byte.
+        // Most are identical byte by byte.
         self.name == item.key
             && (self.raw.get() == item.raw.get() || Definition::of(&self.raw) == Definition::of(&item.raw))
     }
 }
 
-impl Approved {
-    /// Approvals of these tools.
+impl Approvals {
+    /// Creates approvals of these tools.
     pub(super) fn new<'a>(config: &ServerConfig, place: String, tools: impl Iterator<Item = &'a Item>) -> Self {
         let mut tools: Vec<ApprovedTool> = tools.map(ApprovedTool::new).collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { server: config.name.clone(), source: source(config), place: Some(place), starts_held: false, tools }
+        Self {
+            server: config.name.clone(),
+            source: describe_source(config),
+            place: Some(place),
+            starts_held: false,
+            tools,
+        }
     }
 
-    /// The approvals of a server of which nothing was approved, which keeps it held.
-    pub(super) fn nothing(config: &ServerConfig, place: String) -> Self {
+    /// Creates the approvals of a server without approved tools, which stays held.
+    pub(super) fn none(config: &ServerConfig, place: String) -> Self {
         Self { starts_held: true, ..Self::new(config, place, std::iter::empty()) }
     }
 
-    /// Whether tools of this server that are not approved must not be used.
-    pub(super) fn is_holding(&self, config: &ServerConfig) -> bool {
+    /// Returns whether unapproved tools of this server must not be used.
+    pub(super) fn is_hold_required(&self, config: &ServerConfig) -> bool {
         config.pinning() == Pinning::Hold || self.starts_held && config.holds_unseen()
     }
 }
 
-impl Waiting {
-    /// Whether both say the same of the same tools.
+impl WaitingTools {
+    /// Returns whether both have the same tools with the same definitions.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let says =
             |tool: &WaitingTool| (tool.kind, tool.name.clone(), tool.raw.as_ref().map(|raw| raw.get().to_owned()));
         self.is_held == other.is_held && self.tools.iter().map(says).eq(other.tools.iter().map(says))
     }
 
-    /// For whoever asks, in the order of the tools.
-    pub(super) fn reports(&self, approved: &Approved) -> Vec<PinReport> {
+    /// Returns a report for each tool, in the order of the tools.
+    pub(super) fn reports(&self, approved: &Approvals) -> Vec<PinReport> {
         let report = |tool: &WaitingTool| {
             let old = approved.tools.binary_search_by(|one| one.name.as_str().cmp(&tool.name)).ok();
             let old = old.map(|at| Definition::of(&approved.tools[at].raw));
@@ -148,8 +154,8 @@ impl Waiting {
     }
 }
 
-/// Where a server comes from, for people, without its secrets.
-pub(super) fn source(config: &ServerConfig) -> String {
+/// Returns a description of a server's program or URL without secrets.
+pub(super) fn describe_source(config: &ServerConfig) -> String {
     let text = match &config.transport {
         TransportConfig::Stdio { command, args, .. } => {
             [command].into_iter().chain(args).map(String::as_str).collect::<Vec<_>>().join(" ")
@@ -165,7 +171,7 @@ pub(super) fn source(config: &ServerConfig) -> String {
 pub(super) struct Files {
     approved: Store,
     waiting: Store,
-    /// What is known of the files of approvals.
+    /// Cached summaries of the files of approvals.
     pub(super) summaries: Summaries,
 }
 
@@ -175,57 +181,57 @@ impl Files {
         Ok(Self { approved, waiting: Store::open(path, WAITING)?, summaries: Summaries::default() })
     }
 
-    /// By what the files of a server are found; servers inside this process have none.
-    pub(super) fn id(&self, config: &ServerConfig) -> String {
+    /// Returns the id that names the files of a server.
+    pub(super) fn server_id(&self, config: &ServerConfig) -> String {
         Fingerprint::of_identity(config, self.approved.key()).to_string()
     }
 
-    /// The fingerprint of where a server comes from.
-    pub(super) fn place(&self, config: &ServerConfig) -> String {
-        Fingerprint::of_place(config, self.approved.key()).to_string()
+    /// Returns the fingerprint of a server's program or URL.
+    pub(super) fn location(&self, config: &ServerConfig) -> String {
+        Fingerprint::of_location(config, self.approved.key()).to_string()
     }
 
-    /// Of which servers there are approvals, each with when they were last written.
+    /// Returns the ids of servers with approvals, each with the time of their last write.
     pub(super) fn approved_ids(&self) -> io::Result<Vec<(String, SystemTime)>> {
-        Ok(self.approved.names()?.into_iter().filter(|(id, _)| Fingerprint::is_one(id)).collect())
+        Ok(self.approved.names()?.into_iter().filter(|(id, _)| Fingerprint::is_valid(id)).collect())
     }
 
-    /// Of which servers something waits.
-    pub(super) fn ids(&self) -> io::Result<Vec<String>> {
+    /// Returns the ids of servers with waiting tools.
+    pub(super) fn waiting_ids(&self) -> io::Result<Vec<String>> {
         let ids = self.waiting.names()?.into_iter().map(|(id, _)| id);
-        Ok(ids.filter(|id| Fingerprint::is_one(id)).collect())
+        Ok(ids.filter(|id| Fingerprint::is_valid(id)).collect())
     }
 
-    /// Whoever writes has this.
+    /// Locks the files of a server for writing.
     pub(super) fn lock(&self, id: &str) -> io::Result<Lock> {
         self.approved.lock(id)
     }
 
-    /// What the approvals of a server look like from outside.
+    /// Returns the stamp of a server's file of approvals.
     pub(super) fn stamp(&self, id: &str) -> Option<Stamp> {
         self.approved.stamp(id)
     }
 
-    /// What was approved; `None` where nothing ever was.
-    pub(super) fn approved(&self, id: &str) -> Result<Option<Approved>, LoadError> {
+    /// Reads the approvals of a server; `None` if there are none.
+    pub(super) fn read_approvals(&self, id: &str) -> Result<Option<Approvals>, LoadError> {
         match self.approved.load(id) {
-            // What has our seal can be read.
+            // A file with a valid seal can be parsed.
             Ok(body) => serde_json::from_slice(&body).map(Some).map_err(|_| LoadError::Version),
             Err(LoadError::Missing) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// What waits, as far as that was written down.
-    pub(super) fn waiting(&self, id: &str) -> Option<Waiting> {
+    /// Reads the waiting tools of a server, if they were written.
+    pub(super) fn read_waiting(&self, id: &str) -> Option<WaitingTools> {
         serde_json::from_slice(&self.waiting.load(id).ok()?).ok()
     }
 
-    pub(super) fn write_approved(&self, id: &str, approved: &Approved) -> io::Result<()> {
+    pub(super) fn write_approvals(&self, id: &str, approved: &Approvals) -> io::Result<()> {
         self.approved.save_surely(id, raw(approved).get().as_bytes())
     }
 
-    pub(super) fn write_waiting(&self, id: &str, waiting: &Waiting) -> io::Result<()> {
+    pub(super) fn write_waiting(&self, id: &str, waiting: &WaitingTools) -> io::Result<()> {
         if !waiting.tools.is_empty() {
             return self.waiting.save(id, raw(waiting).get().as_bytes());
         }
@@ -237,12 +243,12 @@ impl Files {
 }
 
 impl ServerConfig {
-    /// What becomes of tools that are not as they were approved.
+    /// Returns how tools that differ from their approval are treated.
     pub fn pinning(&self) -> Pinning {
         self.pinning.unwrap_or_default()
     }
 
-    /// Whether tools must not be used before they were compared with the approvals.
+    /// Returns whether tools must not be used before they were compared with the approvals.
     pub fn holds_unseen(&self) -> bool {
         match self.pinning() {
             Pinning::Hold => true,

@@ -1,43 +1,43 @@
-//! What waits for approval, for people and programs that ask.
+//! Reports of tools that wait for approval.
 
 use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
 use super::file::PinKind;
 
-/// One tool that is not as it was approved.
+/// A tool that differs from its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PinReport {
-    /// Whose it is.
+    /// The server of the tool.
     pub server: String,
-    /// Its name at the server.
+    /// The name of the tool at the server.
     pub tool: String,
-    /// What is different.
+    /// The kind of difference.
     pub kind: PinKind,
-    /// Whether it cannot be used until it is approved.
+    /// Whether the tool cannot be used until it is approved.
     pub is_held: bool,
-    /// Since when it waits, in milliseconds from 1970 on.
+    /// Time at which the difference was first seen, in milliseconds since 1970.
     pub since: u64,
-    /// What has changed, in lines: the part, what it was (`- `), what it is (`+ `).
+    /// The difference as lines: the part, its old value (`- `) and its new one (`+ `).
     pub diff: Vec<String>,
 }
 
-/// One tool that waits for approval, and what would be approved.
+/// A tool that waits for approval, with the definition that would be approved.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WaitingPin {
-    /// What is told of it.
+    /// The report to show.
     pub report: PinReport,
-    /// In which file it stands.
+    /// The id of the file that has the tool.
     pub(super) id: String,
-    /// What would be approved; `None` that it is gone.
+    /// The definition that would be approved; `None` for a removed tool.
     pub(super) definition: Option<Raw>,
 }
 
 impl WaitingPin {
-    /// The order in which they are shown.
+    /// Returns the sort key for display.
     pub(super) fn order(&self) -> (&str, &str, &str) {
         (&self.report.server, &self.report.tool, &self.id)
     }

@@ -346,8 +346,9 @@ fn what_waits_is_told_by_server_and_tool() {
 #[test]
 fn a_tool_waits_since_it_became_what_it_is() {
     let waits = |name: &str, kind: PinKind| WaitingTool { name: name.to_owned(), kind, since: 7, raw: None };
-    let known = Waiting { tools: vec![waits("a", PinKind::Changed), waits("b", PinKind::New)], ..Waiting::default() };
-    let found = compare(&server(Pinning::Hold), &Approved::default(), &items(&[A, B]), Some(&known));
+    let known =
+        WaitingTools { tools: vec![waits("a", PinKind::Changed), waits("b", PinKind::New)], ..WaitingTools::default() };
+    let found = find_differences(&server(Pinning::Hold), &Approvals::default(), &items(&[A, B]), Some(&known));
     let since: Vec<(&str, bool)> = found.tools.iter().map(|tool| (tool.name.as_str(), tool.since == 7)).collect();
     assert_eq!(since, [("a", false), ("b", true)], "it was another tool, or waited for another reason");
 }
@@ -357,11 +358,11 @@ fn files_of_older_versions_are_read() {
     let place = Place::new("older");
     let config = server(Pinning::Hold);
     let files = Files::open(&place.0).expect("a folder");
-    let id = files.id(&config);
+    let id = files.server_id(&config);
     let body = serde_json::json!({"server": "s", "source": "server", "tools": [{"name": "a", "raw": {"name": "a"}}]});
-    let old: Approved = serde_json::from_value(body).expect("the form of older versions");
+    let old: Approvals = serde_json::from_value(body).expect("the form of older versions");
     assert!(old.place.is_none() && !old.starts_held);
-    files.write_approved(&id, &old).expect("written");
+    files.write_approvals(&id, &old).expect("written");
     let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
     assert_eq!(review(&config, &[r#"{"name":"a"}"#]), Vec::<String>::new());
     assert_eq!(review(&renamed(&config, "t"), &[A]), ["a"]);

@@ -2,22 +2,22 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 
-/// One form of a secret.
+/// One encoded form of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Form {
+pub(super) struct EncodedForm {
     pub(super) text: String,
-    /// Whether the characters beside it may hold a few bits of the secret as well.
+    /// Whether the adjacent characters may also hold a few bits of the secret.
     pub(super) is_base64: bool,
 }
 
-/// The encoded forms of `value`, in order and each once. Upper and lower case are not told
-/// apart by the search for them, which covers both ways to write hexadecimal digits.
-pub(super) fn encodings(value: &str) -> Vec<Form> {
+/// Returns the encoded forms of `value`, sorted and without duplicates. The search for them
+/// ignores case, which covers both ways to write hexadecimal digits.
+pub(super) fn encodings(value: &str) -> Vec<EncodedForm> {
     let plain = [value.to_uppercase(), value.to_lowercase(), hexadecimal(value)];
-    let mut forms: Vec<Form> = plain.into_iter().map(|text| Form { text, is_base64: false }).collect();
+    let mut forms: Vec<EncodedForm> = plain.into_iter().map(|text| EncodedForm { text, is_base64: false }).collect();
     let escaped = percent_encoded(value).into_iter().chain(json_escaped(value));
-    forms.extend(escaped.map(|text| Form { text, is_base64: false }));
-    forms.extend(base64_forms(value).into_iter().map(|text| Form { text, is_base64: true }));
+    forms.extend(escaped.map(|text| EncodedForm { text, is_base64: false }));
+    forms.extend(base64_forms(value).into_iter().map(|text| EncodedForm { text, is_base64: true }));
     forms.sort_unstable();
     forms.dedup();
     forms
@@ -27,9 +27,9 @@ fn hexadecimal(value: &str) -> String {
     value.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Programs differ in what they leave as it is: nothing; what RFC 3986 calls unreserved; what
-/// JavaScript's `encodeURIComponent` and `encodeURI` leave; what forms leave, with `+` for a
-/// space.
+/// Returns the percent-encoded forms of `value`. Programs differ in the characters that they do
+/// not encode: none; the unreserved ones of RFC 3986; those of JavaScript's `encodeURIComponent`
+/// and `encodeURI`; those of forms, with `+` for a space.
 fn percent_encoded(value: &str) -> Vec<String> {
     let kept = [
         None,
@@ -55,9 +55,9 @@ fn percent_encoded(value: &str) -> Vec<String> {
     kept.into_iter().map(encode).collect()
 }
 
-/// JSON lets everything be written as `\uXXXX`, and a slash with a backslash. Programs escape
-/// what they must, and beside that all that is not ASCII, slashes, what is special in HTML, or
-/// everything.
+/// Returns the JSON-escaped forms of `value`. JSON allows `\uXXXX` for every character and a
+/// backslash before a slash. Programs escape what they must, and some also non-ASCII characters,
+/// slashes, HTML characters, or everything.
 fn json_escaped(value: &str) -> Vec<String> {
     let never = |_: char| false;
     let not_ascii = |c: char| !c.is_ascii();
@@ -93,9 +93,10 @@ fn json_text(value: &str, is_unicode: fn(char) -> bool, has_slashes: bool) -> St
     text
 }
 
-/// Base64 packs three bytes into four characters: the same bytes look different by where they
-/// begin in a longer text. Of each of the three beginnings, the characters that hold nothing
-/// else; in both alphabets, and as URLs and JSON write them.
+/// Returns the base64 forms of `value`. Base64 packs three bytes into four characters, so the same
+/// bytes look different depending on their offset in a longer text. For each of the three offsets
+/// the result has the characters that hold nothing else, in both alphabets, and as URLs and JSON
+/// write them.
 fn base64_forms(value: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for offset in 0..3 {
@@ -113,7 +114,7 @@ fn base64_forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// Whether a character can stand in base64.
+/// Returns whether a character belongs to a base64 alphabet.
 pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
 }

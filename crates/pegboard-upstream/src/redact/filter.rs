@@ -1,30 +1,29 @@
-//! Finding many secrets in a text at once.
+//! A filter that finds many secrets in a text at once.
 
 use std::{borrow::Cow, fmt, ops::Range, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::encodings::{Form, encodings, is_base64};
+use super::encodings::{EncodedForm, encodings, is_base64};
 
-/// Shorter values are words and numbers that stand everywhere.
-const SHORTEST: usize = 6;
+/// Minimum length of a value; shorter ones are words and numbers that occur everywhere.
+const MIN_BYTES: usize = 6;
 
-/// From this many characters on, a value is also found in other case and in encoded forms.
-const SHORTEST_ENCODED: usize = 8;
+/// Minimum number of characters of a value that is also found in other case and in encoded forms.
+const MIN_ENCODED_CHARS: usize = 8;
 
-/// A longer value, in bytes, is found as it is written and by its beginning alone: the tables
-/// for all forms of it would be too large.
-const LONGEST_ENCODED: usize = 4 << 10;
+/// Maximum number of bytes of a value of which all encoded forms are found. A longer one is found
+/// as it is written and by its prefix, because the tables for all its forms would be too large.
+const MAX_ENCODED_BYTES: usize = 4 << 10;
 
-/// Values that must not be shown, and the forms by which they are found: as they are, and from
-/// eight characters on in other case, as hexadecimal digits and in base64, percent-encoded and
-/// JSON-escaped.
+/// A filter that finds secrets in texts as they are written and, from eight characters, also in
+/// other case, as hexadecimal digits, in base64, percent-encoded and JSON-escaped.
 #[derive(Default)]
 pub struct SecretFilter {
-    /// The longest first: one may be part of another.
+    /// The longest first, because one may be part of another.
     values: Vec<String>,
-    /// Made when it is first needed: most filters are replaced before that.
-    tables: OnceLock<Tables>,
+    /// Created at the first search: most filters are replaced before that.
+    tables: OnceLock<SearchTables>,
 }
 
 impl fmt::Debug for SecretFilter {
@@ -34,35 +33,35 @@ impl fmt::Debug for SecretFilter {
 }
 
 impl SecretFilter {
-    /// A filter for those of the values that are long enough to be hidden.
+    /// Creates a filter of those values that are long enough to be hidden.
     pub fn new(mut values: Vec<String>) -> Self {
-        values.retain(|value| value.trim().len() >= SHORTEST);
+        values.retain(|value| value.trim().len() >= MIN_BYTES);
         values.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         values.dedup();
         Self { values, tables: OnceLock::new() }
     }
 
-    /// The values that are hidden.
+    /// Returns the hidden values.
     pub(super) fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// `text` with `mark` in the place of every secret.
+    /// Replaces every secret in `text` by `mark`.
     pub fn replace<'a>(&self, text: &'a str, mark: &str) -> Cow<'a, str> {
         let mut found = Vec::new();
         self.find(text, &mut found);
         replace_ranges(text, found, mark)
     }
 
-    /// Adds the places of all secrets in `text`; some may overlap.
+    /// Adds the ranges of all secrets in `text`; some may overlap.
     pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
-        if !self.values.is_empty() && text.len() >= SHORTEST {
-            self.tables.get_or_init(|| Tables::of(&self.values)).find(text, found);
+        if !self.values.is_empty() && text.len() >= MIN_BYTES {
+            self.tables.get_or_init(|| SearchTables::of(&self.values)).find(text, found);
         }
     }
 }
 
-/// `text` with `mark` in the place of every range; those that touch each other are one.
+/// Replaces every range of `text` by `mark`; adjacent ranges count as one.
 pub(super) fn replace_ranges<'a>(text: &'a str, mut ranges: Vec<Range<usize>>, mark: &str) -> Cow<'a, str> {
     if ranges.is_empty() {
         return Cow::Borrowed(text);
@@ -81,38 +80,38 @@ pub(super) fn replace_ranges<'a>(text: &'a str, mut ranges: Vec<Range<usize>>, m
     Cow::Owned(replaced)
 }
 
-/// What the values are found with.
+/// The search tables of a filter.
 #[derive(Default)]
-struct Tables {
-    /// Forms that are found in any case, with the one of each pattern.
+struct SearchTables {
+    /// Encoded forms, found in any case, with the form of each pattern.
     encoded: Option<(AhoCorasick, Vec<bool>)>,
-    /// Short values, which are found as they are written.
+    /// Short values, found as they are written.
     short: Option<AhoCorasick>,
     /// Values that are too long for a table.
     long: Vec<String>,
 }
 
-impl Tables {
+impl SearchTables {
     fn of(values: &[String]) -> Self {
         let mut tables = Self::default();
         let (mut forms, mut short) = (Vec::new(), Vec::new());
         for value in values {
-            if value.chars().count() < SHORTEST_ENCODED {
+            if value.chars().count() < MIN_ENCODED_CHARS {
                 short.push(value.as_str());
                 continue;
             }
-            if value.len() > LONGEST_ENCODED {
+            if value.len() > MAX_ENCODED_BYTES {
                 tables.long.push(value.clone());
             }
-            let beginning = beginning(value);
-            forms.push(Form { text: beginning.to_owned(), is_base64: false });
-            forms.extend(encodings(beginning));
+            let prefix = encoded_prefix(value);
+            forms.push(EncodedForm { text: prefix.to_owned(), is_base64: false });
+            forms.extend(encodings(prefix));
         }
-        forms.retain(|form| form.text.len() >= SHORTEST_ENCODED);
+        forms.retain(|form| form.text.len() >= MIN_ENCODED_CHARS);
         forms.sort_unstable();
         forms.dedup_by(|one, other| one.text == other.text);
-        tables.short = automaton(short, false);
-        tables.encoded = automaton(forms.iter().map(|form| form.text.as_str()).collect(), true)
+        tables.short = build_search(short, false);
+        tables.encoded = build_search(forms.iter().map(|form| form.text.as_str()).collect(), true)
             .map(|automaton| (automaton, forms.iter().map(|form| form.is_base64).collect()));
         tables
     }
@@ -121,7 +120,7 @@ impl Tables {
         if let Some((automaton, kinds)) = &self.encoded {
             for place in automaton.find_overlapping_iter(text) {
                 let is_base64 = kinds.get(place.pattern().as_usize()) == Some(&true);
-                found.push(if is_base64 { widened(place.range(), text) } else { place.range() });
+                found.push(if is_base64 { widen_base64_range(place.range(), text) } else { place.range() });
             }
         }
         if let Some(automaton) = &self.short {
@@ -133,14 +132,15 @@ impl Tables {
     }
 }
 
-/// As much of a value as is looked for in encoded forms.
-fn beginning(value: &str) -> &str {
-    let end = (0..=LONGEST_ENCODED.min(value.len())).rev().find(|end| value.is_char_boundary(*end));
+/// Returns the prefix of a value that is searched in encoded forms.
+fn encoded_prefix(value: &str) -> &str {
+    let end = (0..=MAX_ENCODED_BYTES.min(value.len())).rev().find(|end| value.is_char_boundary(*end));
     &value[..end.unwrap_or(0)]
 }
 
-/// Searches that cannot be built do not happen: patterns are bounded, and their number is.
-fn automaton(patterns: Vec<&str>, ignores_case: bool) -> Option<AhoCorasick> {
+/// Builds a search for patterns. That does not fail in practice, because the patterns and their
+/// number are bounded.
+fn build_search(patterns: Vec<&str>, ignores_case: bool) -> Option<AhoCorasick> {
     if patterns.is_empty() {
         return None;
     }
@@ -149,9 +149,8 @@ fn automaton(patterns: Vec<&str>, ignores_case: bool) -> Option<AhoCorasick> {
     builder.ascii_case_insensitive(ignores_case).build(patterns).ok()
 }
 
-/// A place of base64 with the characters beside it that hold bits of the secret and of what
-/// stands beside it.
-fn widened(place: Range<usize>, text: &str) -> Range<usize> {
+/// Extends the range of a base64 form by the adjacent characters that hold bits of the secret.
+fn widen_base64_range(place: Range<usize>, text: &str) -> Range<usize> {
     let bytes = text.as_bytes();
     let before = place.start.checked_sub(1).filter(|at| is_base64(bytes[*at]));
     let after = bytes.get(place.end).filter(|byte| is_base64(**byte));

@@ -25,20 +25,20 @@ fn a_program() {
 
 #[test]
 fn what_is_meant_for_others() {
-    let shared = Shared::default();
+    let shared = SharedSecrets::default();
     let config = |env: &[(&str, &str)], filled: &str| {
         let transport =
             TransportConfig::Stdio { command: "x".to_owned(), args: Vec::new(), env: secrets(env), cwd: None };
         ServerConfig { secrets: vec![Secret::new(filled)], ..ServerConfig::new("s", transport) }
     };
-    let redactor = Redactor::with(&config(&[("MODE", "production")], "own-s3cret"), shared.clone());
+    let redactor = Redactor::with_shared(&config(&[("MODE", "production")], "own-s3cret"), shared.clone());
     // Later on, as when a configuration changes.
-    shared.add_of(&config(&[("LEVEL", "verbose")], "other-s3cret"));
+    shared.add_server(&config(&[("LEVEL", "verbose")], "other-s3cret"));
     shared.add(&[Secret::new("client-s3cret")]);
     let check = |text: &str, expected: &str| assert_eq!(redactor.redact(text), expected, "{text}");
     check("own-s3cret other-s3cret client-s3cret", "[hidden] [hidden] [hidden]");
     check("production, verbose", "[hidden], verbose");
-    assert_eq!(format!("{shared:?}"), "Shared(2 values)");
+    assert_eq!(format!("{shared:?}"), "SharedSecrets(2 values)");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use pegboard_core::locks::lock;
 use tokio::sync::Notify;
 
 use super::{Gate, Upstream};
-use crate::manifest::{Fingerprint, Manifest, Manifests, Recalled, Seal};
+use crate::manifest::{CachedManifest, Fingerprint, Manifest, Manifests, Seal};
 
 /// The shortest time between two writes: a server whose lists change all the time must not
 /// keep the disk busy.
@@ -39,8 +39,8 @@ pub(super) struct Kept {
 impl Upstream {
     /// Takes in what was kept of it, unless it was started meanwhile: a disk that hangs must
     /// not keep servers waiting, and then they know better.
-    pub(crate) fn recall(&self, manifests: &Arc<Manifests>, recalled: Recalled) {
-        let Recalled { fingerprint, kept, was_silent } = recalled;
+    pub(crate) fn recall(&self, manifests: &Arc<Manifests>, recalled: CachedManifest) {
+        let CachedManifest { fingerprint, manifest: kept, was_silent } = recalled;
         let Some(fingerprint) = fingerprint else { return };
         let has_begun = lock(&self.has_begun);
         if *has_begun {
@@ -84,14 +84,14 @@ impl Upstream {
 
     /// Notes that the server did not answer within its time.
     pub(super) async fn stayed_silent(&self) {
-        self.note_silence(true).await;
+        self.record_silence(true).await;
     }
 
-    async fn note_silence(&self, is_silent: bool) {
+    async fn record_silence(&self, is_silent: bool) {
         let Some(kept) = self.kept.get() else { return };
         if kept.was_silent.swap(is_silent, Ordering::Relaxed) != is_silent {
             let (manifests, fingerprint) = (Arc::clone(&kept.manifests), kept.fingerprint);
-            let _ = tokio::task::spawn_blocking(move || manifests.note_silence(&fingerprint, is_silent)).await;
+            let _ = tokio::task::spawn_blocking(move || manifests.record_silence(&fingerprint, is_silent)).await;
         }
     }
 
@@ -134,6 +134,6 @@ impl Upstream {
             *lock(&seal) = now;
         });
         let _ = written.await;
-        self.note_silence(false).await;
+        self.record_silence(false).await;
     }
 }

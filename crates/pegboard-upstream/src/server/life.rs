@@ -172,7 +172,7 @@ impl Upstream {
     /// Returns when somebody has logged in to a server that waits for it.
     async fn logged_in(&self) {
         match &self.bearer {
-            Some(bearer) => bearer.changed().await,
+            Some(bearer) => bearer.wait_until_changed().await,
             None => std::future::pending().await,
         }
     }
@@ -326,7 +326,7 @@ impl Upstream {
             return Vec::new();
         }
         let environment = self.environment();
-        let names = environment::suspects(&self.config, environment.withheld(), &self.talk.output(), has_started);
+        let names = environment::find_suspects(&self.config, environment.withheld(), &self.talk.excerpt(), has_started);
         if !names.is_empty() && !self.has_warned_of_withheld.swap(true, Ordering::Relaxed) {
             let variables = names.join(", ");
             let setting = format!("mcpServers.{}.pegboard.inheritEnv", self.name());
@@ -352,7 +352,7 @@ impl Upstream {
     ) -> Result<(Connected, Listening), ConnectError> {
         self.talk.clear();
         if let Some(bearer) = &self.bearer {
-            bearer.look_again().await;
+            bearer.clear_cache().await;
         }
         let environment = self.environment();
         let means = Means {
@@ -388,11 +388,11 @@ impl Upstream {
             tracing::warn!(server = self.name(), "{warning}");
         }
         let before = self.lists();
-        listing::keep(&mut lists.offered, &before.offered);
+        listing::share_unchanged(&mut lists.offered, &before.offered);
         lists.tools = Arc::clone(&lists.offered);
-        listing::keep(&mut lists.prompts, &before.prompts);
-        listing::keep(&mut lists.resources, &before.resources);
-        listing::keep(&mut lists.templates, &before.templates);
+        listing::share_unchanged(&mut lists.prompts, &before.prompts);
+        listing::share_unchanged(&mut lists.resources, &before.resources);
+        listing::share_unchanged(&mut lists.templates, &before.templates);
         self.take_in(lists).await;
     }
 
@@ -410,7 +410,7 @@ impl Upstream {
             };
             let mut lists = Lists::clone(&self.lists());
             for kind in kinds {
-                if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
+                if let Err(error) = listing::refresh_list(link, kind, &mut lists, self.config.timeouts.connect).await {
                     tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
                 }
             }

@@ -178,7 +178,7 @@ impl Notes {
             Ok(_) | Err(CallError::Rpc(_)) => {}
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                *lock(&self.last_error) = Some(redactor.redacted(crate::with_causes(error)));
+                *lock(&self.last_error) = Some(redactor.redact_owned(crate::with_causes(error)));
             }
         }
     }

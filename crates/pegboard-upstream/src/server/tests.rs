@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     fleet::Fleet,
-    transport::local::{Answering, LocalServer},
+    transport::local::{AnswerFuture, LocalServer},
 };
 
 /// A server that can be made to say nothing any more.
@@ -42,7 +42,7 @@ impl Puppet {
 }
 
 impl LocalServer for Puppet {
-    fn answer<'a>(&'a self, method: &'a str, _params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, _params: Option<Raw>) -> AnswerFuture<'a> {
         Box::pin(async move {
             match method {
                 "server/discover" => {

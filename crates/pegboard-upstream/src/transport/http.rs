@@ -1,4 +1,4 @@
-//! Streamable HTTP, both eras.
+//! The streamable HTTP transport of both eras.
 
 use std::{
     sync::{Arc, Mutex},
@@ -29,22 +29,22 @@ use crate::{
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
-/// How often we may be sent somewhere else.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 
-/// How often a broken stream is taken up again before its request is given up.
+/// Maximum number of times a broken stream is resumed before its request fails.
 const MAX_RESUMES: usize = 5;
 
-/// How long to wait before that, unless the server says.
+/// Delay before a stream is resumed, unless the server sets one.
 const RESUME_AFTER: Duration = Duration::from_millis(500);
 
-/// The longest that a server can make us wait.
+/// Maximum delay that a server can set.
 const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
 
-/// Why a client cannot be made.
+/// The error of creating a client.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    // Without the address itself: there may be a secret in it.
+    // Without the URL itself, which may contain a secret.
     #[error("`url` is not a valid URL")]
     Url,
     #[error("`{0}` is not a valid header name, or its value is invalid")]
@@ -53,7 +53,7 @@ pub(crate) enum ClientError {
     Http(#[source] reqwest::Error),
 }
 
-/// Requests to one endpoint.
+/// A client of one endpoint.
 #[derive(Debug)]
 pub(crate) struct HttpClient {
     client: reqwest::Client,
@@ -61,24 +61,25 @@ pub(crate) struct HttpClient {
     headers: HeaderMap,
     bearer: Option<Arc<Bearer>>,
     session: Mutex<Option<HeaderValue>>,
-    /// The version that legacy requests name once it is agreed on.
+    /// The negotiated version, which legacy requests name.
     version: Mutex<Option<HeaderValue>>,
 }
 
-/// What is common to both HTTP transports.
-pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, HeaderMap), ClientError> {
-    // Chosen once for the process; a second choice of the same is no harm.
+/// Creates the HTTP client and the headers of both HTTP transports.
+pub(super) fn build_client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, HeaderMap), ClientError> {
+    // Installed once for the process; a second installation has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(15))
         .tcp_nodelay(true)
-        .redirect(redirects())
+        .redirect(redirect_policy())
         .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")));
     Ok((builder.build().map_err(ClientError::Http)?, header_map(headers)?))
 }
 
-/// Another host must not get what is meant for this one; the same may ask for encryption.
-fn redirects() -> Policy {
+/// Returns the redirect policy: only to the same origin, or from HTTP to HTTPS on the same host,
+/// because another host must not get the credentials of this one.
+fn redirect_policy() -> Policy {
     Policy::custom(|attempt| {
         let Some(last) = attempt.previous().last() else { return attempt.follow() };
         let is_same_origin = last.origin() == attempt.url().origin();
@@ -92,7 +93,7 @@ fn redirects() -> Policy {
     })
 }
 
-/// Headers as they are configured.
+/// Converts configured headers.
 pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, ClientError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -117,33 +118,33 @@ impl HttpClient {
         bearer: Option<&Arc<Bearer>>,
     ) -> Result<Self, ClientError> {
         let url = parse_url(url)?;
-        let (client, headers) = client(headers)?;
+        let (client, headers) = build_client(headers)?;
         let (session, version) = (Mutex::default(), Mutex::default());
         Ok(Self { client, url, headers, bearer: bearer.cloned(), session, version })
     }
 
-    /// The version that requests name from now on.
-    pub(crate) fn agree_on(&self, version: &str) {
+    /// Sets the version that requests name from now on.
+    pub(crate) fn set_version(&self, version: &str) {
         *lock(&self.version) = HeaderValue::try_from(version).ok();
     }
 
-    /// Forgets a half-made session, before another handshake.
-    pub(crate) fn forget_session(&self) {
+    /// Clears the session of a failed handshake before another one.
+    pub(crate) fn clear_session(&self) {
         *lock(&self.session) = None;
     }
 
-    /// Sends one message and takes in what comes back, for as long as the connection lasts.
+    /// Sends one message and reads the response, until the connection is closed.
     pub(crate) async fn deliver(&self, link: &Arc<Link>, outgoing: Outgoing) {
         let request = outgoing.request;
         let outcome = tokio::select! {
-            // First: an exchange that closes the connection knows better why it failed.
+            // Polled first: an exchange that closes the connection has the better error.
             biased;
             outcome = self.exchange(link, outgoing) => outcome,
             reason = link.closed() => Err(CallError::Closed(reason)),
         };
         match (request, outcome) {
             (Some(id), Err(error)) => {
-                let ended = ended_login(link, self.bearer.as_deref(), &error);
+                let ended = login_end_reason(link, self.bearer.as_deref(), &error);
                 link.settle(id, Err(error));
                 ended.into_iter().for_each(|reason| link.close(reason));
             }
@@ -187,13 +188,13 @@ impl HttpClient {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
-        let request = traced(request, &self.headers, &outgoing.trace);
+        let request = add_trace_headers(request, &self.headers, &outgoing.trace);
         let response = self.send(request.body(outgoing.line)).await?;
-        self.take_in(link, response, outgoing.request).await
+        self.read_response(link, response, outgoing.request).await
     }
 
-    /// Takes in the messages of a response.
-    async fn take_in(&self, link: &Arc<Link>, response: Response, request: Option<u64>) -> Result<(), CallError> {
+    /// Reads the messages of a response.
+    async fn read_response(&self, link: &Arc<Link>, response: Response, request: Option<u64>) -> Result<(), CallError> {
         let status = response.status();
         if status.is_success()
             && let Some(session) = response.headers().get(SESSION).filter(|_| link.era() != Some(Era::Modern))
@@ -205,12 +206,12 @@ impl HttpClient {
             link.close("the session expired on the server");
             return Err(CallError::SessionExpired);
         }
-        // What an entrance says about credentials is not the server's answer.
+        // The body of an authentication error may come from a proxy, not from the server.
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return Err(CallError::Status { status: status.as_u16() });
         }
-        if status.is_success() && is_stream(&response) {
-            return self.follow(link, response, request).await;
+        if status.is_success() && is_event_stream(&response) {
+            return self.read_resumable(link, response, request).await;
         }
         let body = read_bounded(response, link.max_message).await?;
         let text = std::str::from_utf8(&body).unwrap_or_default().trim();
@@ -218,8 +219,8 @@ impl HttpClient {
             return if status.is_success() { Ok(()) } else { Err(CallError::Status { status: status.as_u16() }) };
         }
         match Message::parse_all(text) {
-            // Some servers say so that they have forgotten the session: to nobody in particular.
-            Ok(messages) if status == StatusCode::BAD_REQUEST && had_session && is_to_nobody(&messages) => {
+            // Some servers report a lost session with an error without an id.
+            Ok(messages) if status == StatusCode::BAD_REQUEST && had_session && is_error_without_id(&messages) => {
                 link.close("the session expired on the server");
                 Err(CallError::SessionExpired)
             }
@@ -232,8 +233,13 @@ impl HttpClient {
         }
     }
 
-    /// Reads a stream until the answer was in it, taking it up again where it breaks.
-    async fn follow(&self, link: &Arc<Link>, response: Response, request: Option<u64>) -> Result<(), CallError> {
+    /// Reads a stream until it has the answer, and resumes it when it breaks.
+    async fn read_resumable(
+        &self,
+        link: &Arc<Link>,
+        response: Response,
+        request: Option<u64>,
+    ) -> Result<(), CallError> {
         let mut last_id = None;
         let mut pause = RESUME_AFTER;
         let mut response = Some(response);
@@ -246,7 +252,7 @@ impl HttpClient {
             tokio::time::sleep(pause).await;
             let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
             let resumed = self.send(resume.header("last-event-id", id)).await?;
-            if !resumed.status().is_success() || !is_stream(&resumed) {
+            if !resumed.status().is_success() || !is_event_stream(&resumed) {
                 return Err(CallError::Status { status: resumed.status().as_u16() });
             }
             response = Some(resumed);
@@ -254,16 +260,16 @@ impl HttpClient {
         Ok(())
     }
 
-    /// Listens for what a legacy server says of its own accord, for as long as it lets us and
-    /// the connection lasts.
+    /// Reads the stream of messages that a legacy server sends unrequested, as long as the server
+    /// supports it and the connection lasts.
     pub(crate) async fn listen(self: Arc<Self>, link: Arc<Link>) {
         tokio::select! {
-            () = self.hear(&link) => {}
+            () = self.read_server_stream(&link) => {}
             _ = link.closed() => {}
         }
     }
 
-    async fn hear(&self, link: &Arc<Link>) {
+    async fn read_server_stream(&self, link: &Arc<Link>) {
         let mut last_id: Option<String> = None;
         let mut pause = RESUME_AFTER;
         let mut streams = 0;
@@ -273,19 +279,19 @@ impl HttpClient {
                 request = request.header("last-event-id", id);
             }
             match self.send(request).await {
-                Ok(response) if response.status().is_success() && is_stream(&response) => {
+                Ok(response) if response.status().is_success() && is_event_stream(&response) => {
                     streams += 1;
                     pause = RESUME_AFTER;
                     if streams > 1 {
-                        // What changed while nobody listened was said to nobody.
+                        // Changes between two streams were not received.
                         link.news.lists_changed(&ListKind::ALL);
                     }
                     let _ = read_stream(link, response, None, &mut last_id, &mut pause).await;
                 }
-                // It has no such stream.
+                // The server has no such stream.
                 Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => return,
                 Ok(response) if response.status() == StatusCode::NOT_FOUND => {
-                    // Without a stream before or a session there was nothing to forget.
+                    // Without an earlier stream or a session, the server cannot have lost one.
                     if streams > 0 && lock(&self.session).is_some() {
                         link.close("the session expired on the server");
                     }
@@ -297,11 +303,11 @@ impl HttpClient {
         }
     }
 
-    /// Tells a legacy server that the session is over.
+    /// Ends the session with a legacy server.
     pub(crate) fn end_session(&self) {
         let Some(session) = lock(&self.session).take() else { return };
         let request = self.builder(Method::DELETE, Some(Era::Legacy)).header(SESSION, session);
-        // At the end of the process there is nobody left to wait for it.
+        // At the end of the process the runtime is gone.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let bearer = self.bearer.clone();
             runtime.spawn(async move {
@@ -311,32 +317,36 @@ impl HttpClient {
     }
 }
 
-/// Why a connection is to be given up because its login has ended: nothing will work on it until
-/// somebody logs in again. One that never had a login may do for other calls.
-pub(super) fn ended_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) -> Option<String> {
-    let had_login = link.is_ready() && bearer.is_some_and(Bearer::has_shown);
+/// Returns the reason to close a connection whose login has ended: nothing works on it until the
+/// user logs in again. A connection without a login may still work for other calls.
+pub(super) fn login_end_reason(link: &Link, bearer: Option<&Bearer>, error: &CallError) -> Option<String> {
+    let had_login = link.is_ready() && bearer.is_some_and(Bearer::has_sent_token);
     (had_login && matches!(error, CallError::Login(_))).then(|| error.to_string())
 }
 
-/// The request with the headers of its trace, unless the configuration has others.
-pub(super) fn traced(mut request: RequestBuilder, configured: &HeaderMap, trace: &TraceContext) -> RequestBuilder {
+/// Adds the headers of the trace, unless the configuration has the same ones.
+pub(super) fn add_trace_headers(
+    mut request: RequestBuilder,
+    configured: &HeaderMap,
+    trace: &TraceContext,
+) -> RequestBuilder {
     for (key, text) in trace.iter().filter(|(key, _)| !configured.contains_key(*key)) {
         request = request.header(key, text);
     }
     request
 }
 
-/// Whether a refusal answers no request at all.
-fn is_to_nobody(messages: &[Message]) -> bool {
+/// Returns whether the messages are a single error without an id.
+fn is_error_without_id(messages: &[Message]) -> bool {
     matches!(messages, [Message::Response { id: None, outcome: Err(_) }])
 }
 
-fn is_stream(response: &Response) -> bool {
+fn is_event_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
 }
 
-/// Takes in the messages of one stream until it ends or the answer was in it.
+/// Reads the messages of one stream until it ends or has the answer.
 async fn read_stream(
     link: &Arc<Link>,
     mut response: Response,
@@ -346,7 +356,7 @@ async fn read_stream(
 ) -> Result<(), CallError> {
     let mut reader = EventReader::new(link.max_message);
     loop {
-        // A stream that breaks is one that ends: what is missing may be asked for again.
+        // A stream that breaks is like one that ends: the rest can be requested again.
         let Ok(Some(chunk)) = response.chunk().await else { return Ok(()) };
         let too_large = |_| CallError::ResultTooLarge { bytes: None, most: link.max_message };
         let events = reader.push(&chunk).map_err(too_large)?;
@@ -371,7 +381,7 @@ async fn read_stream(
     }
 }
 
-/// The whole body, unless it is too large.
+/// Reads the whole body, unless it is too large.
 async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(CallError::unreachable)? {
@@ -383,8 +393,8 @@ async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, C
     Ok(body)
 }
 
-/// Whether a refusal shows that its sender speaks the modern protocol.
-pub(crate) fn is_modern_refusal(error: &RpcError) -> bool {
+/// Returns whether an error shows that its sender supports the modern protocol.
+pub(crate) fn is_modern_error(error: &RpcError) -> bool {
     matches!(error.code, RpcError::UNSUPPORTED_VERSION | RpcError::MISSING_CAPABILITY | RpcError::HEADER_MISMATCH)
 }
 
@@ -396,7 +406,7 @@ mod tests {
     use super::*;
     use crate::{connection::Call, redact::Redactor, transport::Outbound};
 
-    /// What is never answered must not outlive the connection that it belongs to.
+    /// A request that is never answered must not outlive its connection.
     #[tokio::test]
     async fn what_is_asked_ends_with_its_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

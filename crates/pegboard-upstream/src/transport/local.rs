@@ -14,23 +14,23 @@ use pegboard_mcp::{
 
 use crate::connection::Link;
 
-/// The answer to come.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Raw, RpcError>> + Send + 'a>>;
+/// The future of an answer.
+pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<Raw, RpcError>> + Send + 'a>>;
 
-/// A server that is called instead of spoken to. It answers the requests of 2026-07-28,
-/// `server/discover` and lists included. If it does not know that method, it is greeted with
-/// `initialize` and answers the requests of 2025-11-25.
+/// A server inside this process. It answers the requests of 2026-07-28, including
+/// `server/discover` and lists. If it does not know that method, it gets `initialize` and answers
+/// the requests of 2025-11-25.
 pub trait LocalServer: Send + Sync + fmt::Debug {
     /// Answers one request.
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a>;
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a>;
 
-    /// Takes the client of a new connection, before its first request.
+    /// Receives the client of a new connection, before its first request.
     fn connected(&self, client: LocalClient) {
         drop(client);
     }
 }
 
-/// The client of a local server, for everything that does not answer a request.
+/// The client of a local server, for notifications and questions.
 #[derive(Clone, Debug)]
 pub struct LocalClient(Weak<Link>);
 
@@ -46,10 +46,10 @@ impl LocalClient {
         }
     }
 
-    /// Asks the client behind the running call, as servers before 2026-07-28 do.
+    /// Sends a request to the client of the running call, as servers before 2026-07-28 do.
     ///
     /// # Errors
-    /// What the client answers instead, and why it cannot be asked.
+    /// The error that the client returns, or the reason why it cannot be asked.
     pub async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
         match self.0.upgrade() {
             Some(link) => link.reply(method.to_owned(), params, None).await,
@@ -57,7 +57,7 @@ impl LocalClient {
         }
     }
 
-    /// Closes the connection, as a server does that ends.
+    /// Closes the connection, like a server that ends.
     pub fn close(&self, reason: &str) {
         if let Some(link) = self.0.upgrade() {
             link.close(reason);
@@ -87,7 +87,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A server of 2025-11-25, whose tool asks.
+    /// A server of 2025-11-25 whose tool asks a question.
     #[derive(Debug, Default)]
     struct Old {
         client: Mutex<Option<LocalClient>>,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     impl LocalServer for Old {
-        fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> Answering<'a> {
+        fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> AnswerFuture<'a> {
             Box::pin(async move {
                 match method {
                     "initialize" => {

@@ -1,4 +1,4 @@
-//! How messages get to a server and back.
+//! The transports of messages to and from a server.
 
 pub(crate) mod http;
 pub(crate) mod local;
@@ -9,30 +9,30 @@ use std::sync::Arc;
 
 use pegboard_mcp::{era::Era, json::Raw, trace::TraceContext};
 
-/// One message on its way out, with what some transports say about it in headers.
+/// A message to send, with the data that some transports repeat in headers.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// The whole message on one line.
+    /// The message on one line.
     pub(crate) line: String,
-    /// Our number of it, if it is a request.
+    /// The number of the request, if it is one.
     pub(crate) request: Option<u64>,
-    /// Whose rules it follows, as far as that is known.
+    /// The era of the message, if it is known.
     pub(crate) era: Option<Era>,
-    /// Its method.
+    /// The method.
     pub(crate) method: String,
-    /// Its parameters once more, for servers that are called.
+    /// The parameters, for servers inside this process.
     pub(crate) params: Option<Raw>,
-    /// The tool, prompt or resource it names.
+    /// The name of the tool, prompt or resource.
     pub(crate) name: Option<String>,
-    /// Parameters that a server wants to see as headers.
+    /// Parameters that are repeated in headers.
     pub(crate) headers: Vec<(String, String)>,
-    /// Whose trace it belongs to.
+    /// The trace context.
     pub(crate) trace: TraceContext,
 }
 
 impl Outgoing {
-    /// A message that wants no answer.
-    pub(crate) fn unanswered(line: String, method: &str, era: Option<Era>) -> Self {
+    /// Creates a message that is not a request.
+    pub(crate) fn without_answer(line: String, method: &str, era: Option<Era>) -> Self {
         Self {
             line,
             request: None,
@@ -46,7 +46,7 @@ impl Outgoing {
     }
 }
 
-/// Where messages go out.
+/// The outgoing side of a transport.
 #[derive(Debug)]
 pub(crate) enum Outbound {
     /// A child's standard input.
@@ -55,6 +55,6 @@ pub(crate) enum Outbound {
     Http(Arc<http::HttpClient>),
     /// POST requests whose answers come on another stream.
     Sse(Arc<sse::SseClient>),
-    /// A call.
+    /// Calls of a server inside this process.
     Local(Arc<dyn local::LocalServer>),
 }

@@ -1,5 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: one stream for everything that comes, POST for
-//! everything that goes.
+//! HTTP+SSE, the transport of 2024-11-05: one stream of incoming messages, and POST for outgoing
+//! ones.
 
 use std::{
     sync::{Arc, Mutex},
@@ -23,7 +23,7 @@ use crate::{
     connection::{CallError, Link},
 };
 
-/// How long the server may take to name the endpoint for messages.
+/// Timeout for the `endpoint` event.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A client of one server.
@@ -34,7 +34,7 @@ pub(crate) struct SseClient {
     headers: HeaderMap,
     bearer: Option<Arc<Bearer>>,
     endpoint: watch::Sender<Option<reqwest::Url>>,
-    /// The open stream, until a task reads it.
+    /// The open stream, until a task takes it.
     stream: Mutex<Option<Response>>,
 }
 
@@ -46,7 +46,7 @@ impl SseClient {
         bearer: Option<&Arc<Bearer>>,
     ) -> Result<Self, OpenError> {
         let url = http::parse_url(url)?;
-        let (client, headers) = http::client(headers)?;
+        let (client, headers) = http::build_client(headers)?;
         let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
         let response = auth::send(bearer, request).await.map_err(OpenError::Unreachable)?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -94,7 +94,7 @@ impl SseClient {
     }
 
     fn name_endpoint(&self, link: &Arc<Link>, endpoint: &str) {
-        // Another host must not get what is meant for this one.
+        // Another host must not get the credentials of this one.
         let endpoint = self.url.join(endpoint).ok().filter(|endpoint| endpoint.origin() == self.url.origin());
         match endpoint {
             Some(endpoint) => {
@@ -111,7 +111,7 @@ impl SseClient {
             None => Err(CallError::Closed("the server has not sent an `endpoint` event".into())),
             Some(endpoint) => {
                 let request = self.client.post(endpoint).headers(self.headers.clone());
-                let request = http::traced(request, &self.headers, &outgoing.trace);
+                let request = http::add_trace_headers(request, &self.headers, &outgoing.trace);
                 let request = request.header(CONTENT_TYPE, "application/json").body(outgoing.line);
                 let sent = tokio::select! {
                     sent = auth::send(self.bearer.as_ref(), request) => sent,
@@ -126,7 +126,7 @@ impl SseClient {
         };
         match (outgoing.request, outcome) {
             (Some(id), Err(error)) => {
-                let ended = http::ended_login(link, self.bearer.as_deref(), &error);
+                let ended = http::login_end_reason(link, self.bearer.as_deref(), &error);
                 link.settle(id, Err(error));
                 ended.into_iter().for_each(|reason| link.close(reason));
             }
@@ -136,7 +136,7 @@ impl SseClient {
     }
 }
 
-/// Why the stream cannot be opened.
+/// The error of opening the stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Servers that are child processes.
+//! The stdio transport: servers that are child processes.
 
 use std::{
     ffi::OsString,
@@ -31,29 +31,29 @@ use crate::{
     environment::Environment,
 };
 
-/// Messages that wait to be written; more make their senders wait.
-const QUEUE: usize = 256;
+/// Number of messages that can wait to be written before senders wait.
+const QUEUE_LENGTH: usize = 256;
 
-/// A larger message is not copied where that can be helped.
-const LARGE: usize = 1 << 20;
+/// Size from which a message is not copied if possible.
+const LARGE_MESSAGE: usize = 1 << 20;
 
-/// A longer line of standard error is cut in the log.
+/// Maximum number of bytes of a line of standard error in the log.
 const MAX_LOG_LINE: usize = 4096;
 
-/// So much of a line that is no message is shown.
-const MAX_SHOWN: usize = 80;
+/// Number of bytes that are shown of a line that is not a message.
+const MAX_STRAY_LINE: usize = 80;
 
-/// After this many lines that are no messages, the rest is only counted.
-const MAX_COMPLAINTS: usize = 5;
+/// Number of lines that are logged although they are not messages; further ones are only counted.
+const MAX_WARNINGS: usize = 5;
 
-/// How long a server may take to end by itself once its input is closed.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time for a server to end by itself after its input is closed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long its supervisor may take to end what is left.
-const FORCE: Duration = Duration::from_secs(5);
+/// Time for the supervisor to end remaining processes.
+const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the last lines of a server that has ended may take to arrive.
-const HEARING: Duration = Duration::from_millis(500);
+/// Time to wait for the last output of a server that has ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The queue in front of a child's standard input.
 #[derive(Debug)]
@@ -67,23 +67,23 @@ impl StdioSender {
     }
 }
 
-/// What to start.
+/// The program of a server, and how to start it.
 #[derive(Debug)]
-pub(crate) struct Program<'a> {
+pub(crate) struct ServerProgram<'a> {
     pub(crate) command: &'a str,
     pub(crate) args: &'a [String],
-    /// All variables that it gets; the supervisor in front of it gets the same.
+    /// All its variables; its supervisor gets the same.
     pub(crate) environment: &'a Environment,
     pub(crate) cwd: Option<&'a Path>,
-    /// The command line to put in front, of a program that ends the child when we die.
+    /// The command line of the supervisor, which ends the child when this process dies.
     pub(crate) supervisor: &'a [OsString],
-    /// Whether that program makes a process namespace for the child.
+    /// Whether the supervisor creates a process namespace for the child.
     pub(crate) namespace: ProcessNamespace,
 }
 
-/// A started child, before anything was said.
+/// A started child before its first message.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct StartedProcess {
     pub(crate) process: Process,
     pub(crate) sender: StdioSender,
     pipes: Pipes,
@@ -108,7 +108,7 @@ pub(crate) struct Process {
 }
 
 /// Starts the program.
-pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
+pub(crate) fn start(program: &ServerProgram<'_>) -> io::Result<StartedProcess> {
     if let Some(cwd) = program.cwd.filter(|cwd| !cwd.is_dir()) {
         return Err(io::Error::other(format!("the working directory `{}` does not exist", cwd.display())));
     }
@@ -129,13 +129,13 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
         None => Command::new(resolved),
     };
     command.args(program.args);
-    // The supervisor too: a server can read the environment of its parent.
+    // For the supervisor too: a server can read the environment of its parent.
     command.env_clear().envs(program.environment.variables());
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A supervisor must not be killed: it ends by itself, and the server before it.
+    // A supervisor must not be killed: it first ends the server, and then itself.
     command.kill_on_drop(program.supervisor.is_empty());
     processes::start_in_group(command.as_std_mut());
     let mut child = command.spawn()?;
@@ -143,14 +143,14 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let stdin = child.stdin.take().ok_or_else(missing)?;
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
-    let (lines, queue) = mpsc::channel(QUEUE);
+    let (lines, queue) = mpsc::channel(QUEUE_LENGTH);
     let is_supervised = !program.supervisor.is_empty();
     let process = Process { child, is_supervised, writer: None, stdout: None, stderr: None };
-    Ok(Started { process, sender: StdioSender { lines }, pipes: Pipes { queue, stdin, stdout, stderr } })
+    Ok(StartedProcess { process, sender: StdioSender { lines }, pipes: Pipes { queue, stdin, stdout, stderr } })
 }
 
-/// The arguments of the supervisor, with the option for a process namespace before the `--`
-/// that ends its options.
+/// Returns the arguments of the supervisor, with the option for a process namespace before the
+/// `--` that ends its options.
 fn supervisor_args(args: &[OsString], namespace: ProcessNamespace) -> Vec<OsString> {
     let mut args = args.to_vec();
     if namespace != ProcessNamespace::Off {
@@ -160,59 +160,59 @@ fn supervisor_args(args: &[OsString], namespace: ProcessNamespace) -> Vec<OsStri
     args
 }
 
-impl Started {
-    /// Takes the sender out, for the link that [`Attachable::attach`] is then given.
-    pub(crate) fn split(self) -> (StdioSender, Attachable) {
-        (self.sender, Attachable { process: self.process, pipes: self.pipes })
+impl StartedProcess {
+    /// Splits off the sender, which the link for [`UnattachedProcess::attach`] needs.
+    pub(crate) fn split(self) -> (StdioSender, UnattachedProcess) {
+        (self.sender, UnattachedProcess { process: self.process, pipes: self.pipes })
     }
 }
 
-/// A started child that waits for its link.
+/// A started child that is not connected with a link yet.
 #[derive(Debug)]
-pub(crate) struct Attachable {
+pub(crate) struct UnattachedProcess {
     process: Process,
     pipes: Pipes,
 }
 
-impl Attachable {
+impl UnattachedProcess {
     /// Connects the child's pipes with `link`.
     pub(crate) fn attach(mut self, link: &Arc<Link>) -> Process {
         let Pipes { queue, stdin, stdout, stderr } = self.pipes;
-        self.process.writer = Some(tokio::spawn(write(queue, stdin)));
-        self.process.stderr = Some(tokio::spawn(log(Arc::clone(link), stderr)));
-        self.process.stdout = Some(tokio::spawn(read(Arc::clone(link), stdout)));
+        self.process.writer = Some(tokio::spawn(write_messages(queue, stdin)));
+        self.process.stderr = Some(tokio::spawn(log_stderr(Arc::clone(link), stderr)));
+        self.process.stdout = Some(tokio::spawn(read_messages(Arc::clone(link), stdout)));
         self.process
     }
 }
 
 impl Process {
-    /// Its number, as long as it runs: the server's own where that can be known, else its
-    /// supervisor's.
+    /// Returns the process id while the child runs: that of the server if it can be found, otherwise
+    /// that of its supervisor.
     pub(crate) fn pid(&self) -> Option<u32> {
         let pid = self.child.id()?;
-        Some(if self.is_supervised { supervised(pid) } else { pid })
+        Some(if self.is_supervised { supervised_pid(pid) } else { pid })
     }
 
-    /// Waits until the child has ended by itself, and its last words were heard.
+    /// Waits until the child has ended by itself and its output was read, and returns how it ended.
     pub(crate) async fn wait(&mut self) -> String {
         let ended = match self.child.wait().await {
-            Ok(status) => describe(status),
+            Ok(status) => describe_exit(status),
             Err(error) => format!("cannot wait for the process: {error}"),
         };
-        hear_out(&mut self.stderr).await;
-        hear_out(&mut self.stdout).await;
+        drain_pipe(&mut self.stderr).await;
+        drain_pipe(&mut self.stdout).await;
         ended
     }
 
-    /// Ends the child and everything it started: first by closing its input, then by its
-    /// supervisor, then by force.
+    /// Ends the child and all its descendants: first by closing its input, then by its supervisor,
+    /// then by killing them.
     pub(crate) async fn stop(mut self) {
         self.close_input();
-        if tokio::time::timeout(GRACE, self.child.wait()).await.is_ok() {
+        if tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.is_ok() {
             return;
         }
-        self.close_log();
-        if tokio::time::timeout(FORCE, self.child.wait()).await.is_ok() {
+        self.close_stderr();
+        if tokio::time::timeout(SUPERVISOR_TIMEOUT, self.child.wait()).await.is_ok() {
             return;
         }
         self.kill_group();
@@ -226,7 +226,7 @@ impl Process {
     }
 
     /// Closes the pipe that the supervisor watches.
-    fn close_log(&mut self) {
+    fn close_stderr(&mut self) {
         if let Some(stderr) = self.stderr.take() {
             stderr.abort();
         }
@@ -242,22 +242,22 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.close_input();
-        self.close_log();
+        self.close_stderr();
     }
 }
 
-/// Waits until a pipe of a child that has ended was read to its end.
-async fn hear_out(pipe: &mut Option<JoinHandle<()>>) {
+/// Waits until a pipe of a child that has ended was read completely.
+async fn drain_pipe(pipe: &mut Option<JoinHandle<()>>) {
     if let Some(reading) = pipe {
-        // Somebody else may have the pipe open; what they write is not awaited.
-        let _ = tokio::time::timeout(HEARING, reading).await;
+        // Another process may have the pipe open; its output is not awaited.
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
         *pipe = None;
     }
 }
 
-/// The server below a supervisor, or what is there of it while it starts: in a process namespace
-/// another process of ours stands in between.
-fn supervised(supervisor: u32) -> u32 {
+/// Returns the process id of the server below a supervisor. In a process namespace, and while the
+/// server starts, there is another process of Pegboard in between.
+fn supervised_pid(supervisor: u32) -> u32 {
     let is_ours = |pid: u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
@@ -272,18 +272,18 @@ fn supervised(supervisor: u32) -> u32 {
     pid
 }
 
-/// The first process that another one has started. A supervisor starts one, and adopts others
-/// only later. What is read here is memory of the kernel, not a disk.
+/// Returns the first child of a process. A supervisor starts one, and adopts others only later.
+/// Reading `/proc` does not access a disk.
 fn first_child(pid: u32) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
 }
 
-fn describe(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     format!("the server exited with {status}")
 }
 
-async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
+async fn write_messages(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
     while let Some(mut line) = queue.recv().await {
         line.push('\n');
         if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
@@ -292,9 +292,9 @@ async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
     }
 }
 
-async fn read(link: Arc<Link>, stdout: ChildStdout) {
+async fn read_messages(link: Arc<Link>, stdout: ChildStdout) {
     let mut lines = Lines::new(stdout, link.max_message);
-    let mut complaints = 0;
+    let mut warnings = 0;
     loop {
         let line = match lines.next().await {
             Ok(Some(line)) => line,
@@ -303,12 +303,12 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         };
         let mut shown = String::new();
         let message = match line {
-            Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
+            Line::Whole(bytes) if bytes.len() > LARGE_MESSAGE && bytes.starts_with(b"{") => {
                 let start = bytes[..MAX_LOG_LINE].to_vec();
                 let text = String::from_utf8(lines.take()).ok();
                 let message = text.map(|text| Message::parse_large(text).map(|message| vec![message]));
                 if !matches!(message, Some(Ok(_))) {
-                    shown = readable(&link, &start, MAX_SHOWN);
+                    shown = clean_line(&link, &start, MAX_STRAY_LINE);
                 }
                 message
             }
@@ -316,7 +316,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Line::Whole(bytes) => {
                 let message = std::str::from_utf8(bytes).ok().map(Message::parse_all);
                 if !matches!(message, Some(Ok(_))) {
-                    shown = readable(&link, bytes, MAX_SHOWN);
+                    shown = clean_line(&link, bytes, MAX_STRAY_LINE);
                 }
                 message
             }
@@ -331,13 +331,13 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         match message {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
-                complaints += 1;
+                warnings += 1;
                 link.strayed(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
                     _ => "too long, or not UTF-8".to_owned(),
                 };
-                if complaints <= MAX_COMPLAINTS {
+                if warnings <= MAX_WARNINGS {
                     let server = &*link.server;
                     tracing::warn!(
                         server,
@@ -351,15 +351,15 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
     }
 }
 
-/// Passes on what the server writes for people. Before it is ready that is talk of starting,
-/// and of questions that it does not know; the last of it explains a failure.
-async fn log(link: Arc<Link>, stderr: ChildStderr) {
+/// Logs the lines of the server's standard error. Before it is ready they are about its start and
+/// about requests that it does not know; the last ones explain a failure.
+async fn log_stderr(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
-    // Around the text, not beside it: a server can write anything, but not who it is.
+    // The name is in a span and not in the text, so that a server cannot forge it.
     let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
-        let text = readable(&link, bytes, MAX_LOG_LINE);
+        let text = clean_line(&link, bytes, MAX_LOG_LINE);
         if text.trim().is_empty() {
             continue;
         }
@@ -371,9 +371,9 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
     }
 }
 
-/// What the server wrote, without what could drive a terminal and without its secrets. In this
-/// order, and cut at the end: a secret in pieces is one all the same.
-fn readable(link: &Link, bytes: &[u8], most: usize) -> String {
+/// Removes control characters from a line of the server, then its secrets, and then shortens it. In
+/// this order, so that no part of a secret is left.
+fn clean_line(link: &Link, bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     text::bounded(&link.redactor.redact(&text::line(&text)), most).into_owned()
 }
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{ServerConfig, TransportConfig},
-        environment::Reserved,
+        environment::ReservedVariables,
     };
 
     /// Starts a shell script as a server.
@@ -392,10 +392,10 @@ mod tests {
         let namespace = ProcessNamespace::Off;
         let transport =
             TransportConfig::Stdio { command: "sh".to_owned(), args: args.to_vec(), env: Vec::new(), cwd: None };
-        let environment = Environment::of(&ServerConfig::new("s", transport), &Reserved::default());
+        let environment = Environment::of(&ServerConfig::new("s", transport), &ReservedVariables::default());
         let program =
-            Program { command: "sh", args: &args, environment: &environment, cwd: None, supervisor, namespace };
-        let (sender, attachable) = start(&program).expect("it starts").split();
+            ServerProgram { command: "sh", args: &args, environment: &environment, cwd: None, supervisor, namespace };
+        let (sender, unattached) = start(&program).expect("it starts").split();
         let (notices, _) = mpsc::channel(1);
         let link = Link::new(
             "s".into(),
@@ -405,7 +405,7 @@ mod tests {
             Arc::default(),
             max_message,
         );
-        let process = attachable.attach(&link);
+        let process = unattached.attach(&link);
         (link, process)
     }
 

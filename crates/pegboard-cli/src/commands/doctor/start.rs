@@ -7,7 +7,7 @@ use std::{
 };
 
 use pegboard_upstream::{
-    ConnectError, FailedStart, Fleet, FleetOptions, Item, State, Talk, Upstream,
+    ConnectError, FailedStart, Fleet, FleetOptions, Item, ServerOutput, State, Upstream,
     config::{ServerConfig, TransportConfig},
 };
 
@@ -115,7 +115,7 @@ fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
         State::Ready => {}
         State::Failed { reason, .. } => {
             let message = format!("failed soon after the start: {}", without_words(&reason));
-            findings.push(Finding::error(Check::StartFailed, message, hint).details(talk.last_words));
+            findings.push(Finding::error(Check::StartFailed, message, hint).details(talk.stderr_lines));
             return findings;
         }
         _ if server.hello().is_some() => {
@@ -149,8 +149,8 @@ fn slow(took: Duration) -> Option<Finding> {
 }
 
 /// What a server writes where only messages belong.
-fn noise(talk: &Talk) -> Option<Finding> {
-    let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
+fn noise(talk: &ServerOutput) -> Option<Finding> {
+    let shown = talk.stray_lines.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
     let lines = count(talk.stray_count, "line");
     let message = format!("the server writes non-MCP output to standard output ({lines})");
     let hint = "make it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
@@ -177,7 +177,7 @@ async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
         }
         ConnectError::Closed(reason) => {
             let message = format!("start failed: {}", without_words(reason));
-            Finding::error(Check::StartFailed, message, advice(talk)).details(talk.last_words.iter())
+            Finding::error(Check::StartFailed, message, advice(talk)).details(talk.stderr_lines.iter())
         }
         ConnectError::Version(version) => {
             let message = format!("the server speaks MCP version `{version}`, which is not supported");
@@ -193,7 +193,7 @@ async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
                 (_, "") => "it may not speak MCP on standard output; check its documentation for a `stdio` mode",
                 _ => "check the URL, proxies and firewalls; if the server is only slow, raise `connectTimeout`",
             };
-            Finding::error(Check::StartTimeout, message, hint).details(talk.last_words.iter())
+            Finding::error(Check::StartTimeout, message, hint).details(talk.stderr_lines.iter())
         }
         ConnectError::Refused(error) => remote::refused(config, error).await,
         error => Finding::error(Check::StartFailed, error.to_string(), "run its command manually to see more"),
@@ -242,8 +242,8 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["sage:"], "correct `args`: the server does not accept them"),
 ];
 
-fn advice(talk: &Talk) -> &'static str {
-    let lines = || talk.last_words.iter().chain(&talk.stray);
+fn advice(talk: &ServerOutput) -> &'static str {
+    let lines = || talk.stderr_lines.iter().chain(&talk.stray_lines);
     let says = |needles: &[&str]| lines().any(|line| needles.iter().any(|needle| line.contains(needle)));
     let found = ADVICE.iter().find(|(needles, _)| says(needles)).map(|(_, advice)| *advice);
     found.unwrap_or("run its command manually to see more, with the same `env`")
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_servers_say_at_their_end() {
         let check = |line: &str, expected: &str| {
-            let talk = Talk { last_words: vec![line.to_owned()], ..Talk::default() };
+            let talk = ServerOutput { stderr_lines: vec![line.to_owned()], ..ServerOutput::default() };
             assert!(advice(&talk).contains(expected), "{line}");
         };
         check("npm error code E404", "name of the package");

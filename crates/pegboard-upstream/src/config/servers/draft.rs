@@ -1,4 +1,4 @@
-//! A server of which some keys were read.
+//! The configuration of a server while its keys are read.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
 use super::super::{
-    HttpKind, Limits, OAuthConfig, Pinning, PromptInstructions, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, OAuthConfig, Pinning, PromptInstructions, ServerConfig, ServerLimits, Timeouts, TransportConfig,
 };
 use crate::environment::InheritEnv;
 
-/// What is known of a server so far.
+/// The values of a server's keys that were read so far.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct ServerDraft {
     pub(super) command: Option<Expanded>,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(String, Secret)>,
@@ -32,7 +32,7 @@ pub(super) struct Draft {
     pub(super) token: Option<String>,
     pub(super) is_enabled: Option<bool>,
     pub(super) timeouts: Timeouts,
-    pub(super) limits: Limits,
+    pub(super) limits: ServerLimits,
     pub(super) era: Option<Era>,
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<BreakerSettings>,
@@ -45,8 +45,8 @@ pub(super) struct Draft {
     pub(super) prompt_instructions: PromptInstructions,
 }
 
-impl Draft {
-    /// The server, if its keys agree on how it is reached.
+impl ServerDraft {
+    /// Returns the server, if its keys are consistent.
     pub(super) fn finish(mut self, entry: &Node<'_>, problems: &mut Problems) -> Option<ServerConfig> {
         let transport = self.transport(entry, problems)?;
         Some(ServerConfig {
@@ -68,22 +68,22 @@ impl Draft {
         })
     }
 
-    /// [`expand`] that takes note of what was filled in.
+    /// Substitutes variables and records the substituted values as secrets.
     pub(super) fn expand(&mut self, node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
         let mut expanded = expand(node, text, scope);
         self.secrets.extend(expanded.secrets.drain(..).map(Secret::new));
         expanded
     }
 
-    /// Takes in an address, which several keys can name.
-    pub(super) fn address(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
+    /// Sets the URL, which several keys can name.
+    pub(super) fn set_url(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
         if let Some(url) = read_url(node, scope) {
             self.secrets.extend(url.secrets.into_iter().map(Secret::new));
             set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
         }
     }
 
-    /// How to reach the server, if its keys agree on it.
+    /// Returns the transport, if the keys are consistent.
     fn transport(&mut self, entry: &Node<'_>, problems: &mut Problems) -> Option<TransportConfig> {
         let is_local = self.kind.map(|kind| kind == "stdio");
         match (self.command.take(), self.url.take()) {
@@ -101,11 +101,11 @@ impl Draft {
                 None
             }
             (Some(command), None) => {
-                self.refuse_remote_keys(entry, problems);
-                Some(self.stdio(command.text))
+                self.report_remote_keys(entry, problems);
+                Some(self.take_stdio(command.text))
             }
             (None, Some((url, kind))) => {
-                self.refuse_program_keys(entry, problems);
+                self.report_program_keys(entry, problems);
                 let kind = match self.kind {
                     Some("sse") => HttpKind::Sse,
                     Some("streamable-http" | "streamableHttp") => HttpKind::Streamable,
@@ -113,13 +113,13 @@ impl Draft {
                 };
                 Some(TransportConfig::Http { url, headers: self.all_headers(entry, problems), kind })
             }
-            // Said already, when the keys were read.
+            // Already reported when the keys were read.
             (None, None) => None,
         }
     }
 
-    /// Credentials that nobody would send are a misunderstanding worth telling.
-    fn refuse_remote_keys(&self, entry: &Node<'_>, problems: &mut Problems) {
+    /// Reports keys of remote servers at a local one: its credentials would not be sent.
+    fn report_remote_keys(&self, entry: &Node<'_>, problems: &mut Problems) {
         for key in ["headers", "authorizationToken", "bearerToken"].iter().filter_map(|key| entry.get(key)) {
             let is_nothing = key.is_null() || key.is_object() && self.headers.is_empty();
             if !is_nothing {
@@ -132,15 +132,15 @@ impl Draft {
         }
     }
 
-    /// A setting without effect is a misunderstanding as well.
-    fn refuse_program_keys(&self, entry: &Node<'_>, problems: &mut Problems) {
+    /// Reports keys of local servers at a remote one, which would have no effect.
+    fn report_program_keys(&self, entry: &Node<'_>, problems: &mut Problems) {
         let setting = entry.get("pegboard").and_then(|own| own.get("inheritEnv"));
         if let Some(setting) = setting.filter(|_| self.inherit_env.is_some()) {
             problems.push(setting.problem("is for servers that are programs; a remote server has no environment"));
         }
     }
 
-    fn stdio(&mut self, command: String) -> TransportConfig {
+    fn take_stdio(&mut self, command: String) -> TransportConfig {
         let mut env = std::mem::take(&mut self.env_file);
         env.retain(|(name, _)| !self.env.iter().any(|(other, _)| other == name));
         env.append(&mut self.env);
@@ -154,20 +154,20 @@ impl Draft {
                 let problem = entry.problem("has a token, and an `Authorization` header as well");
                 problems.push(problem.hint("keep one of them"));
             }
-            headers.push(("Authorization".to_owned(), Secret::new(bearer(&token))));
+            headers.push(("Authorization".to_owned(), Secret::new(with_bearer_scheme(&token))));
         }
         headers
     }
 }
 
-/// `Bearer` in front of a token that does not have it yet.
-fn bearer(token: &str) -> String {
+/// Adds `Bearer` to a token without a scheme.
+fn with_bearer_scheme(token: &str) -> String {
     let token = token.trim();
     let has_scheme = token.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer "));
     if has_scheme { token.to_owned() } else { format!("Bearer {token}") }
 }
 
-/// Fills `slot`, which another key can fill as well; then both must say the same.
+/// Sets `slot`; if another key has already set it, both values must be equal.
 pub(super) fn set_once<T: PartialEq>(slot: &mut Option<T>, value: Option<T>, node: &Node<'_>, problems: &mut Problems) {
     if slot.is_some() && value.is_some() && *slot != value {
         problems.push(node.problem("contradicts another key of the server").hint("keep one of them"));

@@ -1,4 +1,4 @@
-//! The keys that a server can have.
+//! The keys of a server.
 
 use pegboard_config::{
     document::{Missing, Node},
@@ -18,15 +18,15 @@ use super::{
         inherit::{self, read_inherit_env},
         oauth,
     },
-    draft::{Draft, set_once},
+    draft::{ServerDraft, set_once},
 };
 
-/// What `type` can be.
+/// The values of `type`.
 const TYPES: &[&str] = &["stdio", "http", "streamable-http", "streamableHttp", "sse"];
 
-pub(super) static SERVER: Section<Draft> = Section {
+pub(super) static SERVER: Section<ServerDraft> = Section {
     // Settings of Claude Code, Cline, Copilot, Cursor, Gemini CLI, Roo Code, VS Code and
-    // Windsurf that say how those programs treat the server's tools, or draw its icon.
+    // Windsurf that configure how those programs treat the server's tools, or its icon.
     ignored: &[
         "alwaysAllow",
         "alwaysLoad",
@@ -63,12 +63,12 @@ pub(super) static SERVER: Section<Draft> = Section {
     ..Section::new("server", "One MCP server, in the format of other MCP clients.", KEYS)
 };
 
-const KEYS: &[Key<Draft>] = &[
+const KEYS: &[Key<ServerDraft>] = &[
     Key::new(
         "command",
         Kind::Word,
         "Program to start. It must speak MCP over standard input and output.",
-        |node, server: &mut Draft, scope| {
+        |node, server: &mut ServerDraft, scope| {
             server.command = node.as_word(scope.problems).map(|text| server.expand(node, text, scope));
         },
     ),
@@ -92,22 +92,22 @@ const KEYS: &[Key<Draft>] = &[
         "cwd",
         Kind::Word,
         "Working directory of the program. A relative path is resolved against the folder of the configuration file.",
-        |node, server: &mut Draft, scope| {
+        |node, server: &mut ServerDraft, scope| {
             let text = node.as_word(scope.problems).map(|text| server.expand(node, text, scope).text);
             server.cwd = text.map(|text| from_workspace(&text, scope.env));
         },
     ),
-    Key::new("url", URL, "URL of a remote server.", |node, server: &mut Draft, scope| {
-        server.address(node, HttpKind::Auto, scope);
+    Key::new("url", URL, "URL of a remote server.", |node, server: &mut ServerDraft, scope| {
+        server.set_url(node, HttpKind::Auto, scope);
     }),
-    Key::new("serverUrl", URL, "Same as `url`, in the format of Windsurf.", |node, server: &mut Draft, scope| {
-        server.address(node, HttpKind::Auto, scope);
+    Key::new("serverUrl", URL, "Same as `url`, in the format of Windsurf.", |node, server: &mut ServerDraft, scope| {
+        server.set_url(node, HttpKind::Auto, scope);
     }),
     Key::new(
         "httpUrl",
         URL,
         "URL of a server that speaks Streamable HTTP, in the format of Gemini CLI.",
-        |node, server: &mut Draft, scope| server.address(node, HttpKind::Streamable, scope),
+        |node, server: &mut ServerDraft, scope| server.set_url(node, HttpKind::Streamable, scope),
     ),
     Key::new(
         "type",
@@ -131,15 +131,15 @@ const KEYS: &[Key<Draft>] = &[
         oauth::KIND,
         "OAuth client for `pegboard login` to a remote server. Only needed if the authorization server does not \
          support dynamic client registration.",
-        |node, server: &mut Draft, scope| oauth::read(node, &mut server.oauth, scope),
+        |node, server: &mut ServerDraft, scope| oauth::read_oauth(node, &mut server.oauth, scope),
     )
     .default("{}"),
-    Key::new("disabled", Kind::Flag, "Disables the server.", |node, server: &mut Draft, scope| {
+    Key::new("disabled", Kind::Flag, "Disables the server.", |node, server: &mut ServerDraft, scope| {
         let is_disabled = node.as_bool(scope.problems);
         set_once(&mut server.is_enabled, is_disabled.map(|it| !it), node, scope.problems);
     })
     .default("false"),
-    Key::new("enabled", Kind::Flag, "Disables the server if false.", |node, server: &mut Draft, scope| {
+    Key::new("enabled", Kind::Flag, "Disables the server if false.", |node, server: &mut ServerDraft, scope| {
         let is_enabled = node.as_bool(scope.problems);
         set_once(&mut server.is_enabled, is_enabled, node, scope.problems);
     })
@@ -149,14 +149,16 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Timeout,
         "Timeout of a call; each progress notification restarts it. A number below 1000 is in seconds, a number of \
          1000 or more in milliseconds, because MCP clients use both.",
-        |node, server: &mut Draft, scope| set(&mut server.timeouts.call, node.as_timeout(scope.problems)),
+        |node, server: &mut ServerDraft, scope| set(&mut server.timeouts.call, node.as_timeout(scope.problems)),
     )
     .default("\"300s\""),
     Key::new(
         "connectTimeout",
         Kind::Duration { may_be_zero: false },
         "Timeout for starting the server and fetching its lists.",
-        |node, server: &mut Draft, scope| set(&mut server.timeouts.connect, node.as_duration(false, scope.problems)),
+        |node, server: &mut ServerDraft, scope| {
+            set(&mut server.timeouts.connect, node.as_duration(false, scope.problems))
+        },
     )
     .default("\"60s\""),
     Key::new(
@@ -164,34 +166,34 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Duration { may_be_zero: true },
         "Stops the server after this time without a call; it is started again when needed. 0 never stops it. The \
          default is 0, or `\"5m\"` for a `lazy` server.",
-        |node, server: &mut Draft, scope| server.timeouts.idle = node.as_duration(true, scope.problems),
+        |node, server: &mut ServerDraft, scope| server.timeouts.idle = node.as_duration(true, scope.problems),
     ),
     Key::new(
         "lazy",
         Kind::Flag,
         "Starts the server only when it is called. Its tool lists are cached from the last run; the first time it is \
          started once to fetch them. Overrides `pegboard.lazy`.",
-        |node, server: &mut Draft, scope| server.lazy = node.as_bool(scope.problems),
+        |node, server: &mut ServerDraft, scope| server.lazy = node.as_bool(scope.problems),
     ),
     Key::new(
         "circuitBreaker",
         breaker::KIND,
         "Circuit breaker of the server. Overrides `pegboard.circuitBreaker`.",
-        |node, server: &mut Draft, scope| server.breaker = Some(read_breaker(node, scope)),
+        |node, server: &mut ServerDraft, scope| server.breaker = Some(read_breaker(node, scope)),
     ),
     Key::new(
         "maxConcurrent",
         Kind::Count { least: 0 },
         "Maximum number of concurrent calls to the server; 0 is unlimited. Further calls wait, in order within a \
          session and round-robin between sessions, up to the timeout of a call.",
-        |node, server: &mut Draft, scope| set(&mut server.limits.concurrent, node.as_count(scope.problems)),
+        |node, server: &mut ServerDraft, scope| set(&mut server.limits.concurrent, node.as_count(scope.problems)),
     )
     .default("128"),
     Key::new(
         "maxArgumentBytes",
         Kind::Count { least: 1 },
         "Maximum size of the arguments of a call in bytes; a larger call is rejected.",
-        |node, server: &mut Draft, scope| {
+        |node, server: &mut ServerDraft, scope| {
             set(&mut server.limits.argument_bytes, node.as_count_from(1, scope.problems));
         },
     )
@@ -200,7 +202,7 @@ const KEYS: &[Key<Draft>] = &[
         "maxResultBytes",
         Kind::Count { least: 1 },
         "Maximum size of a result in bytes; a larger result is replaced by an error.",
-        |node, server: &mut Draft, scope| {
+        |node, server: &mut ServerDraft, scope| {
             set(&mut server.limits.result_bytes, node.as_count_from(1, scope.problems));
         },
     )
@@ -209,7 +211,7 @@ const KEYS: &[Key<Draft>] = &[
         "pinning",
         Kind::OneOf(Pinning::NAMES),
         "How Pegboard treats tools of the server whose definition is not approved. Overrides `pegboard.pinning`.",
-        |node, server: &mut Draft, scope| {
+        |node, server: &mut ServerDraft, scope| {
             server.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
         },
     ),
@@ -218,7 +220,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::OneOf(&["auto", "legacy", "modern"]),
         "Generation of the MCP protocol: `legacy` has `initialize` and sessions (up to 2025-11-25), `modern` has \
          neither (2026-07-28), `auto` detects it.",
-        |node, server: &mut Draft, scope| {
+        |node, server: &mut ServerDraft, scope| {
             server.era = match node.as_one_of(&["auto", "legacy", "modern"], scope.problems) {
                 Some("legacy") => Some(Era::Legacy),
                 Some("modern") => Some(Era::Modern),
@@ -231,30 +233,30 @@ const KEYS: &[Key<Draft>] = &[
         "description",
         Kind::Text,
         "Purpose of the server. It is included in the search.",
-        |node, server: &mut Draft, scope| server.description = node.as_text(scope.problems).map(str::to_owned),
+        |node, server: &mut ServerDraft, scope| server.description = node.as_text(scope.problems).map(str::to_owned),
     ),
     Key::new(
         "pegboard",
         Kind::Object(|| OWN.shape()),
         "Pegboard's settings for this server.",
-        |node, server: &mut Draft, scope| OWN.read(node, server, scope),
+        |node, server: &mut ServerDraft, scope| OWN.read(node, server, scope),
     )
     .default("{}"),
-    // Read by whoever checks; declared here because it stands here.
+    // Read by the gateway's argument check; declared here because it is a key of a server.
     Key::new(
         "validateArguments",
         Kind::Flag,
         "Validates the arguments of calls against the tools' schemas. Overrides `pegboard.validateArguments`.",
         |_, _, _| {},
     ),
-    // Read by whoever has middleware; declared here because it stands here.
+    // Read with the middleware; declared here because it is a key of a server.
     Key::new(
         "middleware",
         Kind::Elsewhere("serverMiddleware"),
         "Middleware for the server's lists and calls. Replaces the top-level `middleware`.",
         |_, _, _| {},
     ),
-    // Read by the gateway's filters; declared here because they stand here.
+    // Read by the gateway's filters; declared here because they are keys of a server.
     Key::new(
         "includeTools",
         Kind::List(&Kind::Text),
@@ -276,7 +278,7 @@ const KEYS: &[Key<Draft>] = &[
     ),
 ];
 
-/// What fits under the name of a tool.
+/// The kind of value under the name of a tool.
 const TOOL: Kind = Kind::Object(|| TOOL_SETTINGS.shape());
 
 /// Settings of one tool of a server.
@@ -291,8 +293,8 @@ static TOOL_SETTINGS: Section<Option<String>> = Section::new(
     )],
 );
 
-/// Settings that are Pegboard's own and that no other client has.
-static OWN: Section<Draft> = Section::new(
+/// Settings of Pegboard that no other client has.
+static OWN: Section<ServerDraft> = Section::new(
     "serverSettings",
     "Pegboard's settings for one server.",
     &[
@@ -301,7 +303,7 @@ static OWN: Section<Draft> = Section::new(
             Kind::Flag,
             "Allows OAuth endpoints at private, link-local or loopback addresses although the server itself has a \
              public address. Overrides `pegboard.allowPrivateIssuers`.",
-            |node, server: &mut Draft, scope| server.oauth.allow_private_issuers = node.as_bool(scope.problems),
+            |node, server: &mut ServerDraft, scope| server.oauth.allow_private_issuers = node.as_bool(scope.problems),
         ),
         Key::new(
             "inheritEnv",
@@ -309,14 +311,14 @@ static OWN: Section<Draft> = Section::new(
             "Variables of Pegboard's environment that the server inherits beyond the short list, in addition to \
              `pegboard.inheritEnv`: names, patterns such as `GITHUB_*`, or `true` for all. `false` and `[]` disable \
              `pegboard.inheritEnv` for the server. Variables that supply `pegboard.tokens` are never inherited.",
-            |node, server: &mut Draft, scope| server.inherit_env = read_inherit_env(node, scope),
+            |node, server: &mut ServerDraft, scope| server.inherit_env = read_inherit_env(node, scope),
         ),
         Key::new(
             "promptInstructions",
             Kind::Text,
             "Instructions for the model on when to use the tools of this server: shown with a tool if the dialect \
              supports it, and included in the search.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 server.prompt_instructions.all = node.as_text(scope.problems).map(str::to_owned);
             },
         ),
@@ -324,7 +326,7 @@ static OWN: Section<Draft> = Section::new(
             "tools",
             Kind::Map(&TOOL),
             "Settings of individual tools, by their names on the server.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 for entry in node.as_object(scope.problems).unwrap_or_default() {
                     let mut text = None;
                     TOOL_SETTINGS.read(&entry, &mut text, scope);
@@ -337,7 +339,7 @@ static OWN: Section<Draft> = Section::new(
             "processNamespace",
             Kind::OneOf(ProcessNamespace::NAMES),
             "Runs the server in a process (PID) namespace. Overrides `pegboard.processNamespace`.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 let name = node.as_one_of(ProcessNamespace::NAMES, scope.problems);
                 server.process_namespace = name.and_then(ProcessNamespace::named);
             },
@@ -345,7 +347,7 @@ static OWN: Section<Draft> = Section::new(
     ],
 );
 
-fn read_args(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+fn read_args(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
     if node.as_texts(scope.problems).is_none() {
         return;
     }
@@ -354,12 +356,12 @@ fn read_args(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     server.args = texts.map(|(item, text)| server.expand(item, text, scope).text).collect();
 }
 
-fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+fn read_env(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         if entry.key().is_empty() || entry.key().contains(['=', '\0']) {
             scope.problems.push(entry.problem("is not a valid variable name"));
         }
-        // VS Code writes `null` for a variable that is not wanted.
+        // VS Code writes `null` to unset a variable.
         if entry.is_null() {
             continue;
         }
@@ -372,7 +374,7 @@ fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
 }
 
-fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+fn read_env_file(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
     let Some(text) = node.as_word(scope.problems) else { return };
     let path = expand(node, text, scope);
     if !path.is_complete {
@@ -390,18 +392,18 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
 }
 
-fn read_type(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+fn read_type(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
     let kind = node.as_one_of(TYPES, scope.problems);
     set_once(&mut server.kind, kind, node, scope.problems);
 }
 
-fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+fn read_headers(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
     let mut filled = Vec::new();
     server.headers = read_header_map(node, &mut filled, scope);
     server.secrets.extend(filled.into_iter().map(Secret::new));
 }
 
-fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+fn read_token(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
     let Some(text) = node.as_word(scope.problems) else { return };
     let token = server.expand(node, text, scope);
     if token.is_complete && (token.text.trim().is_empty() || !is_header_value(&token.text)) {

@@ -33,7 +33,7 @@ impl Place {
             told: mpsc::channel(1).0,
             gate: watch::Sender::new(Gate::Open),
             pins: Some(Arc::new(Pins::at(self.0.clone()))),
-            secrets: crate::redact::Shared::default(),
+            secrets: crate::redact::SharedSecrets::default(),
             reserved: std::sync::Mutex::default(),
             starts: Arc::new(Semaphore::new(1)),
         };
@@ -138,7 +138,7 @@ async fn a_server_that_is_part_of_this_program_is_pinned_only_where_that_is_set(
     #[derive(Debug)]
     struct Own;
     impl crate::transport::local::LocalServer for Own {
-        fn answer<'a>(&'a self, _: &'a str, _: Option<Raw>) -> crate::transport::local::Answering<'a> {
+        fn answer<'a>(&'a self, _: &'a str, _: Option<Raw>) -> crate::transport::local::AnswerFuture<'a> {
             Box::pin(std::future::pending())
         }
     }
