@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use pegboard_core::{Catalog, LoadLimits, RawTool, load, schema, text::line};
 use pegboard_fuzz::text;
 use pegboard_mcp::json::Fields;
-use pegboard_upstream::{ListKind, fuzzing::page};
+use pegboard_upstream::{ListKind, fuzzing::read_page};
 use serde_json::{Value, value::RawValue};
 
 /// So small that inputs of a fuzzer reach them.
@@ -67,7 +67,7 @@ fn check_tool(limits: &LoadLimits, tool: &RawTool) {
 
 /// What a server lists is mended once and for all, and a tool among it is one of a catalog.
 fn check_page(kind: ListKind, result: &RawValue) {
-    let Ok((items, _)) = page(kind, result) else { return };
+    let Ok((items, _)) = read_page(kind, result) else { return };
     let mut keys = std::collections::HashSet::new();
     for item in &items {
         assert!(!item.key.is_empty() && keys.insert(item.key.as_str()), "a key is one item's");
@@ -83,7 +83,7 @@ fn check_page(kind: ListKind, result: &RawValue) {
         return;
     }
     let list: Vec<&RawValue> = items.iter().map(|item| &*item.raw).collect();
-    let (again, warnings) = page(kind, &Fields::new().with(kind.field(), &list).to_raw()).expect("a list");
+    let (again, warnings) = read_page(kind, &Fields::new().with(kind.field(), &list).to_raw()).expect("a list");
     assert!(warnings.is_empty(), "what was mended needs no mending: {warnings:?}");
     let raws = |items: &[pegboard_upstream::Item]| -> Vec<String> {
         items.iter().map(|item| item.raw.get().to_owned()).collect()

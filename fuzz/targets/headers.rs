@@ -77,7 +77,7 @@ fn check_trace(headers: &HeaderMap) {
 
 /// Parameters that headers repeat are such that headers can.
 fn check_mirrored(schema: &Value) {
-    let Ok(found) = headers::mirrored(schema) else { return };
+    let Ok(found) = headers::mirrored_parameters(schema) else { return };
     for (at, parameter) in found.iter().enumerate() {
         assert!(HeaderName::try_from(format!("mcp-param-{}", parameter.header)).is_ok());
         let is_same = |other: &headers::MirroredParameter| other.header.eq_ignore_ascii_case(&parameter.header);

@@ -6,7 +6,7 @@ use std::{pin::Pin, sync::OnceLock, task::{Context, Poll}};
 
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::{choice, pieces};
-use pegboard_mcp::lines::{Line, Lines};
+use pegboard_mcp::lines::{Line, LineReader};
 use tokio::io::{AsyncRead, ReadBuf};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,7 +24,7 @@ fn read(limit: usize, pieces: Vec<&[u8]>) -> Vec<Option<Vec<u8>>> {
     static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Builder::new_current_thread().build().expect("a runtime"));
     runtime.block_on(async {
-        let mut lines = Lines::new(Pipe(pieces.into_iter().collect()), limit);
+        let mut lines = LineReader::new(Pipe(pieces.into_iter().collect()), limit);
         let mut read = Vec::new();
         loop {
             let line = match lines.next().await.expect("a pipe that can be read") {
@@ -34,7 +34,7 @@ fn read(limit: usize, pieces: Vec<&[u8]>) -> Vec<Option<Vec<u8>>> {
             };
             // Whoever keeps a line takes the one that was read.
             if let Some(line) = &line {
-                assert_eq!(&lines.take(), line);
+                assert_eq!(&lines.take_line(), line);
             }
             read.push(line);
         }

@@ -13,7 +13,7 @@ use pegboard_discovery::{DialectName, Session, Settings};
 use pegboard_engine::Keyword;
 use pegboard_fuzz::choice;
 use pegboard_llm::{Called, Conversation, Model, fuzzing::collect, wire::{CallResult, ToolCall, Turn, Wire}};
-use pegboard_mcp::sse::EventReader;
+use pegboard_mcp::sse::SseReader;
 use serde_json::Value;
 
 /// A model of each wire.
@@ -38,9 +38,9 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// The answer that a stream makes, if it makes one.
 fn streamed(wire: Wire, bytes: &[u8]) -> Option<Value> {
-    let events = EventReader::new(1 << 20).push(bytes).ok()?;
+    let events = SseReader::new(1 << 20).push(bytes).ok()?;
     let events = events.into_iter().filter(|event| !event.data.is_empty() && event.data != "[DONE]");
-    let event = |event: pegboard_mcp::sse::Event| {
+    let event = |event: pegboard_mcp::sse::SseEvent| {
         let data: Value = serde_json::from_str(&event.data).ok()?;
         let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.kind).to_owned();
         Some((kind, data))

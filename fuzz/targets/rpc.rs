@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::text;
-use pegboard_mcp::{json::{Fields, Raw, is_unambiguous, one_line, place_in}, rpc::{Id, Message, RpcError}};
+use pegboard_mcp::{json::{Fields, Raw, is_unambiguous, one_line, range_in}, rpc::{Id, Message, RpcError}};
 use serde_json::{Value, value::RawValue};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -33,7 +33,7 @@ fn check_readers(text: &str) {
 
 /// What is passed through keeps its bytes.
 fn check_value(text: &str, value: &RawValue) {
-    assert_eq!(&text[place_in(text, value)], value.get());
+    assert_eq!(&text[range_in(text, value)], value.get());
     let line = one_line(value);
     assert!(!line.contains(['\n', '\r']));
     let read: Option<Value> = serde_json::from_str(value.get()).ok();

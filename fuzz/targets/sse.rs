@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::{choice, pieces};
-use pegboard_mcp::{sse::{Event, EventReader}, rpc::Message};
+use pegboard_mcp::{sse::{SseEvent, SseReader}, rpc::Message};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((limit, bytes)) = choice(bytes) else { return };
@@ -26,8 +26,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(events, expected(bytes), "events are what the standard says");
 });
 
-fn read(limit: usize, pieces: &[&[u8]]) -> Option<Vec<Event>> {
-    let mut reader = EventReader::new(limit);
+fn read(limit: usize, pieces: &[&[u8]]) -> Option<Vec<SseEvent>> {
+    let mut reader = SseReader::new(limit);
     let mut events = Vec::new();
     for piece in pieces {
         events.extend(reader.push(piece).ok()?);
@@ -37,14 +37,14 @@ fn read(limit: usize, pieces: &[&[u8]]) -> Option<Vec<Event>> {
 
 /// The events of a stream as the HTML standard reads them, in the plainest way. An event
 /// without data counts if it says where to go on, or how soon.
-fn expected(bytes: &[u8]) -> Vec<Event> {
+fn expected(bytes: &[u8]) -> Vec<SseEvent> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     // What comes behind the last line break is not there yet.
     let lines: Vec<&str> = text.split('\n').collect();
     let mut events = Vec::new();
-    let (mut event, mut data): (Event, Vec<&str>) = (Event::default(), Vec::new());
+    let (mut event, mut data): (SseEvent, Vec<&str>) = (SseEvent::default(), Vec::new());
     for line in &lines[..lines.len() - 1] {
         if line.is_empty() {
             let is_one = !data.is_empty() || event.id.is_some() || event.retry.is_some();
@@ -53,7 +53,7 @@ fn expected(bytes: &[u8]) -> Vec<Event> {
                 event.kind = "message".to_owned();
             }
             events.extend(is_one.then(|| std::mem::take(&mut event)));
-            event = Event::default();
+            event = SseEvent::default();
             continue;
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));

@@ -328,7 +328,7 @@ async fn parse_result(result: Raw) -> CallOutcome {
 fn mirrored_arguments(tool: &Tool, arguments: &Value) -> Vec<(String, String)> {
     let schema = tool.input_schema().filter(|schema| schema.contains("x-mcp-header"));
     let schema = schema.and_then(|schema| serde_json::from_str(schema).ok());
-    let parameters = schema.as_ref().and_then(|schema| headers::mirrored(schema).ok()).unwrap_or_default();
+    let parameters = schema.as_ref().and_then(|schema| headers::mirrored_parameters(schema).ok()).unwrap_or_default();
     let value = |parameter: &headers::MirroredParameter| Some((parameter.header.clone(), parameter.value(arguments)?));
     parameters.iter().filter_map(value).collect()
 }

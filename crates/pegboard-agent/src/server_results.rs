@@ -1,6 +1,6 @@
 //! Results of servers, converted to text for a model.
 
-use pegboard_mcp::json::{Raw, place_in};
+use pegboard_mcp::json::{Raw, range_in};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -85,7 +85,7 @@ pub(crate) fn read_tool_result(result: Raw) -> CallOutcome {
     if let [Block { text: Some(text), .. }] = read.content.as_slice()
         && text.get().len() > LARGE
     {
-        let place = place_in(result.get(), text);
+        let place = range_in(result.get(), text);
         return CallOutcome {
             text: unescape::unescape_in_place(String::from(Box::<str>::from(result)), place),
             value,

@@ -186,7 +186,7 @@ impl CachedCatalog {
     /// Writes a file; whether that was possible.
     fn write(&self, name: &str, bytes: &[u8]) -> bool {
         let written =
-            if bytes.len() <= MAX_FILE_BYTES { self.folder.replace_quickly(name, bytes) } else { return false };
+            if bytes.len() <= MAX_FILE_BYTES { self.folder.replace_without_sync(name, bytes) } else { return false };
         written.inspect_err(|error| tracing::debug!(%error, name, "search cache not written")).is_ok()
     }
 
@@ -200,7 +200,7 @@ impl CachedCatalog {
 
     /// Removes the files that were not used for longest, as far as there are too many.
     fn evict(&self) {
-        self.folder.remove_unfinished();
+        self.folder.remove_abandoned();
         let mut files: Vec<_> = self.folder.names().unwrap_or_default().into_iter().collect();
         files.retain(|name| name.ends_with(".tools") || name.ends_with(".schemas") || name.ends_with(".index"));
         self.keep_newest(files, MAX_FILES, MAX_BYTES);

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_state::{Kind, LoadError, Store, digest};
+use pegboard_state::{FileKind, LoadError, Store, digest};
 use pegboard_upstream::config::{ServerConfig, TransportConfig};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The files of the store.
-const KIND: Kind = Kind { name: "trust", version: 1, max_bytes: 64 << 10 };
+const KIND: FileKind = FileKind { name: "trust", version: 1, max_bytes: 64 << 10 };
 
 /// A file that is trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

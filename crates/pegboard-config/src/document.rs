@@ -1,8 +1,8 @@
-//! JSON with comments, read so that every mistake can be told with its place.
+//! Parsed JSON with comments, in which every value knows its position.
 //!
 //! A [`Document`] is the parsed text; a [`Node`] is a value in it that knows its line and its
-//! path. What reads a node reports to [`Problems`] and goes on, so that one run finds all that
-//! is wrong with a file. Messages name places and never values: those may be secrets.
+//! path. A reader of a node reports to [`Problems`] and continues, so that one run finds all
+//! problems of a file. Messages name positions and never values, which may be secrets.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ use serde_json::Value;
 
 pub use crate::problems::{Missing, Problem, Problems};
 
-/// Bytes that a file may have; more than anybody writes by hand.
+/// Maximum number of bytes of a file, far above that of a file written by hand.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// Characters of a key that a path shows.
+/// Number of characters of a key that a path shows.
 const SHOWN_KEY: usize = 60;
 
-/// Comments and trailing commas are what editors call JSON with comments; everything else
-/// that the parser could let pass would be refused by the next program that reads the file.
+/// The accepted syntax: JSON with comments and trailing commas. Other extensions of the parser are
+/// rejected, because other programs that read the file would reject them.
 pub const STRICT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -38,57 +38,57 @@ pub const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// A file that could be parsed.
+/// A parsed file.
 #[derive(Debug)]
 pub struct Document<'a> {
     value: ast::Value<'a>,
-    lines: Lines,
+    lines: LineStarts,
 }
 
 impl<'a> Document<'a> {
-    /// Parses `text`. A slip that the rest can be understood without, such as a missing comma,
-    /// is reported and the document is there all the same, for its other mistakes.
+    /// Parses `text`. After a recoverable syntax error, such as a missing comma, the document is
+    /// still returned, so that its other problems are found.
     pub fn parse(text: &'a str, problems: &mut Problems) -> Option<Self> {
         if text.len() > MAX_BYTES {
             let message = format!("is larger than {} MiB", MAX_BYTES >> 20);
-            problems.push(at(1, String::new(), message));
+            problems.push(problem_at(1, String::new(), message));
             return None;
         }
-        // Some editors put a byte order mark in front.
+        // Some editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let parse = |options: &ParseOptions| parse_to_ast(text, &CollectOptions::default(), options);
         let parsed = match parse(&STRICT) {
             Ok(parsed) => parsed,
             Err(first) => {
-                problems.push(syntax(&first));
+                problems.push(syntax_problem(&first));
                 let second = parse(&ParseOptions::default());
                 if let Err(second) = &second
                     && second.range() != first.range()
                 {
-                    problems.push(syntax(second));
+                    problems.push(syntax_problem(second));
                 }
                 second.ok()?
             }
         };
         if parsed.value.is_none() {
-            problems.push(at(1, String::new(), "is empty").hint("write at least `{}`"));
+            problems.push(problem_at(1, String::new(), "is empty").hint("write at least `{}`"));
         }
-        Some(Self { value: parsed.value?, lines: Lines::new(text) })
+        Some(Self { value: parsed.value?, lines: LineStarts::new(text) })
     }
 
-    /// The outermost value.
+    /// Returns the root value.
     pub fn root(&self) -> Node<'_> {
         Node { value: &self.value, lines: &self.lines, key: "", path: String::new() }
     }
 }
 
-fn at(line: usize, path: String, message: impl Into<String>) -> Problem {
+fn problem_at(line: usize, path: String, message: impl Into<String>) -> Problem {
     Problem { line, path, message: message.into(), hint: None, missing: None, server: None }
 }
 
-fn syntax(error: &ParseError) -> Problem {
+fn syntax_problem(error: &ParseError) -> Problem {
     let reason = match error.kind() {
-        // The parser's own words would quote the text.
+        // The parser's own messages quote the text.
         ParseErrorKind::String(_) => "unterminated string or invalid escape".to_owned(),
         kind => {
             let reason = kind.to_string();
@@ -97,14 +97,14 @@ fn syntax(error: &ParseError) -> Problem {
         }
     };
     let message = format!("is not valid JSON: {reason}, column {}", error.column_display());
-    at(error.line_display(), String::new(), message)
+    problem_at(error.line_display(), String::new(), message)
 }
 
-/// Where the lines of a text begin.
+/// The offsets of the lines of a text.
 #[derive(Debug)]
-struct Lines(Vec<usize>);
+struct LineStarts(Vec<usize>);
 
-impl Lines {
+impl LineStarts {
     fn new(text: &str) -> Self {
         let bytes = text.as_bytes();
         let ends_line = |at: &usize| {
@@ -113,67 +113,67 @@ impl Lines {
         Self((0..bytes.len()).filter(ends_line).collect())
     }
 
-    /// The line of a position, counted from 1.
+    /// Returns the line of a byte position, counted from 1.
     fn line(&self, position: usize) -> usize {
         self.0.partition_point(|end| *end < position) + 1
     }
 }
 
-/// A value of a document, with its place.
+/// A value of a document, with its position.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
     pub(crate) value: &'a ast::Value<'a>,
-    lines: &'a Lines,
+    lines: &'a LineStarts,
     key: &'a str,
     path: String,
 }
 
 impl<'a> Node<'a> {
-    /// The key it stands under; empty for an item of a list.
+    /// Returns the key of the value; empty for an item of a list.
     pub fn key(&self) -> &'a str {
         self.key
     }
 
-    /// Its place, such as `mcpServers.github.args[1]`.
+    /// Returns the path of the value, such as `mcpServers.github.args[1]`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its line, counted from 1.
+    /// Returns the line of the value, counted from 1.
     pub fn line(&self) -> usize {
         self.lines.line(self.value.start())
     }
 
-    /// Whether it is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self.value, ast::Value::NullKeyword(_))
     }
 
-    /// Whether it is an object.
+    /// Returns whether the value is an object.
     pub fn is_object(&self) -> bool {
         matches!(self.value, ast::Value::Object(_))
     }
 
-    /// Whether it is a list.
+    /// Returns whether the value is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.value, ast::Value::Array(_))
     }
 
-    /// A mistake at this place. `message` goes on from the path: `must be a string`.
+    /// Creates a problem at this position. `message` continues the path: `must be a string`.
     #[must_use]
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        at(self.line(), self.path.clone(), message)
+        problem_at(self.line(), self.path.clone(), message)
     }
 
-    /// What stands under `key`, if this is an object that has it.
+    /// Returns the value of `key`, if this is an object that has it.
     pub fn get(&self, key: &str) -> Option<Node<'a>> {
         let object = self.value.as_object()?;
         let property = object.properties.iter().find(|property| property.name.as_str() == key)?;
-        Some(self.under(property))
+        Some(self.child(property))
     }
 
-    /// The entries of an object in their order, each key once; a key that comes again is
-    /// reported. Whether this is an object at all was asked before.
+    /// Returns the entries of an object in their order, without duplicate keys, which are reported.
+    /// A value that is not an object has none.
     pub fn entries(&self, problems: &mut Problems) -> Vec<Node<'a>> {
         let Some(object) = self.value.as_object() else { return Vec::new() };
         let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
@@ -183,46 +183,46 @@ impl<'a> Node<'a> {
             match first_lines.get(property.name.as_str()) {
                 Some(first) => {
                     let message = format!("is a duplicate of the key in line {first}");
-                    problems.push(at(line, self.under(property).path, message).hint("keep one of them"));
+                    problems.push(problem_at(line, self.child(property).path, message).hint("keep one of them"));
                 }
                 None => {
                     first_lines.insert(property.name.as_str(), line);
-                    entries.push(self.under(property));
+                    entries.push(self.child(property));
                 }
             }
         }
         entries
     }
 
-    /// The items of a list; none when it is no list.
+    /// Returns the items of a list; none if this is not a list.
     pub fn items(&self) -> Vec<Node<'a>> {
         let Some(list) = self.value.as_array() else { return Vec::new() };
         let item = |(at, value)| Node { value, lines: self.lines, key: "", path: format!("{}[{at}]", self.path) };
         list.elements.iter().enumerate().map(item).collect()
     }
 
-    fn under(&self, property: &'a ast::ObjectProp<'a>) -> Node<'a> {
+    fn child(&self, property: &'a ast::ObjectProp<'a>) -> Node<'a> {
         let key = match &property.name {
             ObjectPropName::String(name) => name.value.as_ref(),
             ObjectPropName::Word(name) => name.value,
         };
-        Node { value: &property.value, lines: self.lines, key, path: extended(&self.path, key) }
+        Node { value: &property.value, lines: self.lines, key, path: append_key(&self.path, key) }
     }
 
-    /// The value without its place.
+    /// Returns the value without its position.
     pub fn to_json(&self) -> Value {
         to_json(self.value)
     }
 }
 
-/// `path` with `key` behind it: `.key`, or `["a key"]` where that could be misread.
-fn extended(path: &str, key: &str) -> String {
+/// Appends `key` to `path`: as `.key`, or as `["a key"]` where that is ambiguous.
+fn append_key(path: &str, key: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-$/".contains(c);
     if key.chars().all(is_plain) && !key.is_empty() && key.len() <= SHOWN_KEY {
         let dot = if path.is_empty() { "" } else { "." };
         return format!("{path}{dot}{key}");
     }
-    // Control characters must not reach a terminal, nor a page of text a message.
+    // Control characters must not reach a terminal, and a message must stay short.
     let shown: String = key.chars().take(SHOWN_KEY).flat_map(char::escape_debug).collect();
     let more = if key.chars().nth(SHOWN_KEY).is_some() { "…" } else { "" };
     format!("{path}[\"{shown}{more}\"]")
@@ -243,7 +243,7 @@ fn to_json(value: &ast::Value<'_>) -> Value {
     }
 }
 
-/// `3.0` becomes `3`: whoever asks for a whole number may get either.
+/// Parses a number; `3.0` becomes `3`, because both are accepted as a whole number.
 fn number_to_json(digits: &str) -> Value {
     let value: Value = serde_json::from_str(digits).unwrap_or_default();
     let is_whole = |number: &f64| number.fract() == 0.0 && number.abs() < 9e15;
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// The problems of parsing `text`.
+    /// Returns the problems of parsing `text`.
     fn check(text: &str, expected: &[&str]) {
         let mut problems = Problems::new();
         if let Some(document) = Document::parse(text, &mut problems) {
@@ -316,7 +316,7 @@ mod tests {
         let item = list.items().pop().expect("an item");
         let odd = item.entries(&mut problems).pop().expect("an entry");
         assert_eq!(odd.path(), r#"a["b.c"][1]["\u{1b}[31m"]"#);
-        assert!(extended("", &"x".repeat(1000)).len() < 80);
+        assert!(append_key("", &"x".repeat(1000)).len() < 80);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Files with `NAME=value` lines, as `envFile` names them.
+//! Environment files with `NAME=value` lines (`envFile`).
 
 use std::{
     fs::File,
@@ -6,17 +6,17 @@ use std::{
     path::Path,
 };
 
-/// Bytes that such a file may have.
+/// Maximum number of bytes of a file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Why a file with variables cannot be used. Says nothing of its content.
+/// The error of reading an environment file. It does not show the content.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvFileError {
     /// The file cannot be read.
     #[error("names a file that cannot be read: {}", .0.kind())]
     Read(#[from] io::Error),
-    /// It is not a text file of a reasonable size.
+    /// The file is not a regular file, too large, or not UTF-8.
     #[error("names something that is not a file, is larger than 1 MiB, or is not UTF-8")]
     NoText,
     /// A line, counted from 1, is not `NAME=value`.
@@ -29,7 +29,7 @@ pub enum EnvFileError {
 /// # Errors
 /// When the file cannot be read or has a line that is not `NAME=value`.
 pub fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
-    // A pipe or a terminal would make us wait for somebody to write.
+    // Reading from a pipe or a terminal could block for ever.
     if !std::fs::metadata(path)?.is_file() {
         return Err(EnvFileError::NoText);
     }
@@ -60,27 +60,27 @@ pub fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
         if name.is_empty() || name.contains(char::is_whitespace) || line.contains('\0') {
             return Err(EnvFileError::Line(at + 1));
         }
-        let value = value_of(value.trim()).ok_or(EnvFileError::Line(at + 1))?;
+        let value = parse_value(value.trim()).ok_or(EnvFileError::Line(at + 1))?;
         variables.push((name.to_owned(), value));
     }
     Ok(variables)
 }
 
-/// A value as it is; within quotes, what they hold. `None` when a quote does not end.
-fn value_of(value: &str) -> Option<String> {
+/// Returns a value without its quotes; `None` if a quote is not closed.
+fn parse_value(value: &str) -> Option<String> {
     if let Some(quoted) = value.strip_prefix('\'') {
         return quoted.split_once('\'').map(|(value, _)| value.to_owned());
     }
     if let Some(quoted) = value.strip_prefix('"') {
-        return unescaped(quoted);
+        return unescape(quoted);
     }
-    // A `#` begins a comment only behind a space; passwords contain it.
+    // A `#` begins a comment only after a space; passwords may contain it.
     let end = value.find(" #").unwrap_or(value.len());
     Some(value.get(..end)?.trim_end().to_owned())
 }
 
-/// The text up to the next double quote.
-fn unescaped(quoted: &str) -> Option<String> {
+/// Returns the text up to the next double quote, with escapes resolved.
+fn unescape(quoted: &str) -> Option<String> {
     let mut value = String::new();
     let mut letters = quoted.chars();
     loop {

@@ -1,6 +1,6 @@
-//! The keys that a reader knows, each declared once: what fits, what it means, and what
-//! becomes of it. Reading, the JSON Schema and the reference are all made of these, so that
-//! none of them can know a key that the others do not.
+//! Tables of configuration keys. Each key is declared once: its kind of value, its help text, and
+//! its reader. Reading, the JSON Schema and the reference all use these tables, so that they
+//! cannot differ.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use pegboard_core::naming;
 
 use crate::document::{Node, Problems};
 
-/// The value of a variable by its name.
+/// Returns the value of a variable by its name.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What every reader needs beside the node: where variables come from, and where mistakes go.
+/// The context of every reader: the source of variables, and the list of problems.
 pub struct Scope<'a> {
-    /// Variables.
+    /// The source of variables.
     pub env: Lookup<'a>,
-    /// Mistakes.
+    /// The list of problems.
     pub problems: &'a mut Problems,
 }
 
@@ -25,18 +25,18 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// What a value can be.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Any text.
+    /// Any string.
     Text,
-    /// A text that is not blank.
+    /// A string that is not blank.
     Word,
     /// True or false.
     Flag,
     /// A whole number.
     Count {
-        /// The smallest that makes sense.
+        /// The minimum.
         least: usize,
     },
     /// A port, 1 to 65535.
@@ -45,44 +45,44 @@ pub enum Kind {
     Share,
     /// Any number.
     Number,
-    /// Seconds, or a text with a unit.
+    /// A number of seconds, or a string with a unit.
     Duration {
-        /// Whether no time at all makes sense.
+        /// Whether zero is allowed.
         may_be_zero: bool,
     },
-    /// Seconds, milliseconds from 1000 on, or a text with a unit.
+    /// A number of seconds, or of milliseconds if it is at least 1000, or a string with a unit.
     Timeout,
-    /// A text, a number, a flag, or `null` for nothing.
+    /// A string, a number, a flag, or `null` for no value.
     Scalar,
-    /// Anything.
+    /// Any value.
     Any,
-    /// One of these texts.
+    /// One of these strings.
     OneOf(&'static [&'static str]),
-    /// A text of a certain shape.
+    /// A string that matches a pattern.
     Shaped {
-        /// The shape as a regular expression of JSON Schema.
+        /// The pattern as a regular expression of JSON Schema.
         pattern: &'static str,
-        /// The shape in words.
+        /// The pattern in words.
         fits: &'static str,
     },
     /// A list.
     List(&'static Kind),
-    /// A list of texts with something in it: where an empty list could be taken for
-    /// "nothing" by people and for "no limits" by programs.
+    /// A non-empty list of strings, for settings where users could mean "nothing" by an empty list
+    /// and programs would take it for "no limits".
     Names,
-    /// An object with keys of the user's own.
+    /// An object with user-defined keys.
     Map(&'static Kind),
-    /// Any of these.
+    /// A value of any of these kinds.
     Either(&'static [Kind]),
     /// An object with known keys.
     Object(fn() -> Shape),
-    /// A list that is declared under this name in another place.
-    Elsewhere(&'static str),
+    /// A list that another crate defines in the schema under this name.
+    Reference(&'static str),
 }
 
 impl Kind {
-    /// What fits, in words that go on from "must be".
-    pub fn fits(self) -> String {
+    /// Describes the kind in words that continue "must be".
+    pub fn describe(self) -> String {
         match self {
             Self::Text => "a string".into(),
             Self::Word => "a non-empty string".into(),
@@ -103,16 +103,16 @@ impl Kind {
             Self::Shaped { fits, .. } => fits.into(),
             Self::List(Self::Text | Self::Word | Self::Shaped { .. }) => "a list of strings".into(),
             Self::List(Self::OneOf(names)) => format!("a list of {}", one_of(names)),
-            Self::List(Self::Object(_)) | Self::Elsewhere(_) => "a list of objects".into(),
+            Self::List(Self::Object(_)) | Self::Reference(_) => "a list of objects".into(),
             Self::List(_) => "a list".into(),
             Self::Names => "a non-empty list of strings".into(),
             Self::Map(_) | Self::Object(_) => "an object".into(),
-            Self::Either(kinds) => kinds.iter().map(|kind| kind.fits()).collect::<Vec<_>>().join(" or "),
+            Self::Either(kinds) => kinds.iter().map(|kind| kind.describe()).collect::<Vec<_>>().join(" or "),
         }
     }
 }
 
-/// `a`, `b` or `c`.
+/// Joins names: `a`, `b` or `c`.
 fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
@@ -122,16 +122,16 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// What a key is to people.
+/// The documentation of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyDoc {
-    /// Its name.
+    /// The name of the key.
     pub name: &'static str,
-    /// What fits.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What it does.
+    /// The help text.
     pub help: &'static str,
-    /// What holds without it, as JSON.
+    /// The default value as JSON.
     pub default: Option<&'static str>,
 }
 
@@ -142,10 +142,10 @@ impl KeyDoc {
     }
 }
 
-/// What a key is to a reader: how its value gets into a `T`.
+/// A key, and how its value is read into a `T`.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<T> {
-    /// What people are told.
+    /// The documentation of the key.
     pub doc: KeyDoc,
     read: fn(&Node<'_>, &mut T, &mut Scope<'_>),
 }
@@ -161,7 +161,7 @@ impl<T> Key<T> {
         Self { doc: KeyDoc::new(name, kind, help), read }
     }
 
-    /// Says what holds without it, as JSON.
+    /// Sets the default value as JSON, for the documentation.
     #[must_use]
     pub const fn default(mut self, default: &'static str) -> Self {
         self.doc.default = Some(default);
@@ -169,73 +169,73 @@ impl<T> Key<T> {
     }
 }
 
-/// An object with known keys, as people see it.
+/// The documentation of an object with known keys.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Its name in the schema.
+    /// The name of the object in the schema.
     pub name: &'static str,
-    /// What it is.
+    /// A description of the object.
     pub about: &'static str,
-    /// Its keys.
+    /// The keys of the object.
     pub keys: Vec<KeyDoc>,
-    /// Keys that other programs have there; they mean nothing here.
+    /// Keys of other programs, which are ignored.
     pub ignored: &'static [&'static str],
-    /// Keys that must be there.
-    pub needs: &'static [&'static str],
-    /// Keys of which one must be there.
-    pub needs_one_of: &'static [&'static str],
-    /// Whether `null` is as good as nothing.
-    pub is_null_nothing: bool,
-    /// Whether other keys are none of our business.
+    /// Required keys.
+    pub required: &'static [&'static str],
+    /// Keys of which one is required.
+    pub required_one_of: &'static [&'static str],
+    /// Whether `null` is treated as a missing value.
+    pub is_null_missing: bool,
+    /// Whether unknown keys are ignored.
     pub is_open: bool,
 }
 
-/// An object with known keys, as its reader sees it.
+/// An object with known keys, and how it is read into a `T`.
 #[derive(Debug)]
 pub struct Section<T: 'static> {
-    /// Its name in the schema.
+    /// The name of the object in the schema.
     pub name: &'static str,
-    /// What it is.
+    /// A description of the object.
     pub about: &'static str,
-    /// Its keys.
+    /// The keys of the object.
     pub keys: &'static [Key<T>],
-    /// Keys that other programs have there; they mean nothing here.
+    /// Keys of other programs, which are ignored.
     pub ignored: &'static [&'static str],
-    /// Keys that must be there.
-    pub needs: &'static [&'static str],
-    /// Keys of which one must be there.
-    pub needs_one_of: &'static [&'static str],
-    /// Whether `null` is as good as nothing.
-    pub is_null_nothing: bool,
-    /// A hint about an unknown key, in place of the nearest known name.
+    /// Required keys.
+    pub required: &'static [&'static str],
+    /// Keys of which one is required.
+    pub required_one_of: &'static [&'static str],
+    /// Whether `null` is treated as a missing value.
+    pub is_null_missing: bool,
+    /// Returns a hint about an unknown key, in place of the nearest known name.
     pub advise: fn(&str) -> Option<String>,
 }
 
 impl<T> Section<T> {
-    /// A section whose keys may all be left out.
+    /// Creates a section whose keys are all optional.
     pub const fn new(name: &'static str, about: &'static str, keys: &'static [Key<T>]) -> Self {
         Self {
             name,
             about,
             keys,
             ignored: &[],
-            needs: &[],
-            needs_one_of: &[],
-            is_null_nothing: false,
+            required: &[],
+            required_one_of: &[],
+            is_null_missing: false,
             advise: |_| None,
         }
     }
 
-    /// How people see it.
+    /// Returns the documentation of the object.
     pub fn shape(&self) -> Shape {
         Shape {
             name: self.name,
             about: self.about,
             keys: self.keys.iter().map(|key| key.doc).collect(),
             ignored: self.ignored,
-            needs: self.needs,
-            needs_one_of: self.needs_one_of,
-            is_null_nothing: self.is_null_nothing,
+            required: self.required,
+            required_one_of: self.required_one_of,
+            is_null_missing: self.is_null_missing,
             is_open: false,
         }
     }
@@ -243,24 +243,24 @@ impl<T> Section<T> {
     /// Reads the object at `node` into `into`, in the order of the file.
     pub fn read(&self, node: &Node<'_>, into: &mut T, scope: &mut Scope<'_>) {
         let Some(entries) = node.as_object(scope.problems) else { return };
-        let is_nothing = |entry: &Node<'_>| self.is_null_nothing && entry.is_null();
+        let is_nothing = |entry: &Node<'_>| self.is_null_missing && entry.is_null();
         for entry in &entries {
             match self.keys.iter().find(|key| key.doc.name == entry.key()) {
                 Some(_) if is_nothing(entry) => {}
                 Some(key) => (key.read)(entry, into, scope),
-                None => self.refuse(entry, scope.problems),
+                None => self.report_unknown_key(entry, scope.problems),
             }
         }
         let has = |key: &&&str| entries.iter().any(|entry| entry.key() == **key && !is_nothing(entry));
-        for key in self.needs.iter().filter(|key| !has(key)) {
+        for key in self.required.iter().filter(|key| !has(key)) {
             scope.problems.push(node.problem(format!("needs `{key}`")));
         }
-        if !self.needs_one_of.is_empty() && !self.needs_one_of.iter().any(|key| has(&key)) {
-            scope.problems.push(node.problem(format!("needs {}", one_of(self.needs_one_of))));
+        if !self.required_one_of.is_empty() && !self.required_one_of.iter().any(|key| has(&key)) {
+            scope.problems.push(node.problem(format!("needs {}", one_of(self.required_one_of))));
         }
     }
 
-    fn refuse(&self, entry: &Node<'_>, problems: &mut Problems) {
+    fn report_unknown_key(&self, entry: &Node<'_>, problems: &mut Problems) {
         if self.ignored.contains(&entry.key()) || is_comment(entry.key()) {
             return;
         }
@@ -275,23 +275,23 @@ impl<T> Section<T> {
     }
 }
 
-/// Keys that people put notes under, JSON having had no comments for so long; they are
-/// allowed everywhere.
+/// Returns whether a key is a comment. Such keys are allowed everywhere, because JSON itself has no
+/// comments.
 pub fn is_comment(key: &str) -> bool {
     COMMENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// What the keys of notes begin with.
+/// The prefixes of comment keys.
 pub const COMMENT_PREFIXES: [&str; 3] = ["_", "//", "x-"];
 
-/// The advice to write the known name that is nearest to `key`.
+/// Returns a hint with the known name that is nearest to `key`.
 pub fn did_you_mean<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    // Abbreviations are nearer to other words than to their own.
+    // By edit distance, abbreviations are nearer to other words than to their own.
     let (key, known) = (if key == "cmd" { "command" } else { key }, known.into_iter());
     naming::nearest(key, known, 1).pop().map(|near| format!("did you mean `{near}`?"))
 }
 
-/// Changes `slot` if there is something to change it to.
+/// Sets `slot` if there is a value.
 pub fn set<T>(slot: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *slot = value;
@@ -311,8 +311,8 @@ mod tests {
 
     static POINT: Section<Point> = Section {
         ignored: &["colour"],
-        needs: &["x"],
-        needs_one_of: &["name", "title"],
+        required: &["x"],
+        required_one_of: &["name", "title"],
         ..Section::new(
             "point",
             "A point.",
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn kinds_in_words() {
-        let check = |kind: Kind, expected| assert_eq!(kind.fits(), expected);
+        let check = |kind: Kind, expected| assert_eq!(kind.describe(), expected);
         check(Kind::OneOf(&["a"]), "`a`");
         check(Kind::OneOf(&["a", "b", "c"]), "`a`, `b` or `c`");
         check(Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "a string or a list of strings");

@@ -1,54 +1,54 @@
-//! What is wrong with a file, all of it at once.
+//! The problems of a configuration file, reported all at once.
 
 use std::{fmt, path::PathBuf};
 
-/// One mistake, and where it is.
+/// A problem and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, counted from 1.
     pub line: usize,
-    /// The place in the document, such as `mcpServers.github.args`; empty for the file itself.
+    /// The path in the document, such as `mcpServers.github.args`; empty for the file itself.
     pub path: String,
-    /// What is wrong, as a sentence whose subject is the path.
+    /// The problem, as a sentence whose subject is the path.
     pub message: String,
-    /// What can be done about it.
+    /// Advice for the user.
     pub hint: Option<String>,
-    /// What is missing, if the file itself is right. Commands that start no server need not
-    /// mind.
+    /// The missing thing, if the file itself is valid. Commands that do not start servers ignore
+    /// such problems.
     pub missing: Option<Missing>,
-    /// The server it is of, if it is one's.
+    /// The server that has the problem, if it is in the entry of a server.
     pub server: Option<String>,
 }
 
-/// What is missing around a file.
+/// Something outside a file that it needs and that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
     /// A variable that is not set.
     Variable(String),
-    /// Something that only another program could ask people for.
+    /// An input that only another program could ask the user for.
     Input,
     /// Another file.
     File,
 }
 
 impl Problem {
-    /// Adds advice.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says that the mistake is not in the file but around it.
+    /// Marks the problem as something missing outside the file.
     #[must_use]
-    pub fn outside(mut self, missing: Missing) -> Self {
+    pub fn with_missing(mut self, missing: Missing) -> Self {
         self.missing = Some(missing);
         self
     }
 
-    /// Whether the file itself is right and something around it is missing.
-    pub fn is_outside(&self) -> bool {
+    /// Returns whether the problem is something missing outside the file.
+    pub fn is_missing(&self) -> bool {
         self.missing.is_some()
     }
 }
@@ -62,39 +62,39 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The mistakes of one file, and what else was looked at for it.
+/// The problems of one file, and the other files that it refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
-    /// Other files that it names and whose content counts.
+    /// Other files whose content is part of the configuration.
     files: Vec<PathBuf>,
     listed: Vec<Problem>,
-    /// Mistakes beyond [`Self::MOST`], those of the file and those around it.
+    /// Number of problems beyond [`Self::MAX_LISTED`], in the file and outside it.
     left_out: usize,
     left_out_outside: usize,
 }
 
 impl Problems {
-    /// Mistakes that are listed; further ones are only counted, so that a file which is wrong
-    /// in every line does not fill the memory with its mistakes.
-    pub const MOST: usize = 100;
+    /// Maximum number of listed problems; further ones are only counted, to bound the memory for a
+    /// file that is wrong in every line.
+    pub const MAX_LISTED: usize = 100;
 
-    /// None yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes note of one.
+    /// Adds a problem.
     pub fn push(&mut self, problem: Problem) {
         if !self.is_full() {
             self.listed.push(problem);
-        } else if problem.is_outside() {
+        } else if problem.is_missing() {
             self.left_out_outside += 1;
         } else {
             self.left_out += 1;
         }
     }
 
-    /// Takes note of all that another reader found.
+    /// Adds all problems and files of another list.
     pub fn append(&mut self, other: Self) {
         self.files.extend(other.files);
         other.listed.into_iter().for_each(|problem| self.push(problem));
@@ -102,63 +102,63 @@ impl Problems {
         self.left_out_outside += other.left_out_outside;
     }
 
-    /// Says whose they all are.
-    pub fn name_server(&mut self, name: &str) {
+    /// Sets the server of all problems.
+    pub fn set_server(&mut self, name: &str) {
         self.listed.iter_mut().for_each(|problem| problem.server = Some(name.to_owned()));
     }
 
-    /// Takes note of another file whose content counts, whether it can be read or not.
-    pub fn depends_on(&mut self, file: PathBuf) {
+    /// Adds another file whose content is part of the configuration, even if it cannot be read.
+    pub fn add_file(&mut self, file: PathBuf) {
         if !self.files.contains(&file) {
             self.files.push(file);
         }
     }
 
-    /// The other files whose content counts.
+    /// Returns the other files whose content is part of the configuration.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// Whether more are only counted; then nobody needs to look for hints.
+    /// Returns whether further problems are only counted, so that they need no hints.
     pub fn is_full(&self) -> bool {
-        self.listed.len() >= Self::MOST
+        self.listed.len() >= Self::MAX_LISTED
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether there are no problems.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many there are, listed or not.
+    /// Returns the number of problems, listed or not.
     pub fn len(&self) -> usize {
         self.listed.len() + self.left_out + self.left_out_outside
     }
 
-    /// The listed ones, as they were found.
+    /// Returns the listed problems in the order in which they were found.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.listed.iter()
     }
 
-    /// Forgets what is wrong around the file and not in it.
-    pub fn forgive_outside(&mut self) {
-        self.listed.retain(|problem| !problem.is_outside());
+    /// Removes problems of missing things outside the file.
+    pub fn remove_missing(&mut self) {
+        self.listed.retain(|problem| !problem.is_missing());
         self.left_out_outside = 0;
     }
 
-    /// Forgets what is missing around the file for single servers, which are not started then. What is missing
-    /// for the gateway itself stays.
-    pub fn forgive_missing_of_servers(&mut self) {
-        self.listed.retain(|problem| !problem.is_outside() || problem.server.is_none());
+    /// Removes problems of missing things of single servers, which are then not started. Those of the
+    /// gateway itself stay.
+    pub fn remove_missing_of_servers(&mut self) {
+        self.listed.retain(|problem| !problem.is_missing() || problem.server.is_none());
     }
 
-    /// What is missing around the file, in one line.
+    /// Returns the missing things outside the file in one line.
     pub fn missing(&self) -> Option<String> {
-        let outside = self.listed.iter().filter(|problem| problem.is_outside());
+        let outside = self.listed.iter().filter(|problem| problem.is_missing());
         let lines: Vec<String> = outside.map(|problem| format!("`{}` {}", problem.path, problem.message)).collect();
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 
-    /// One line of text for each, with its hint, in the order of the file.
+    /// Returns a line of text for each problem, with its hint, in the order of the file.
     pub fn lines(&self) -> Vec<String> {
         let mut listed: Vec<&Problem> = self.listed.iter().collect();
         listed.sort_by_key(|problem| problem.line);
@@ -201,10 +201,10 @@ mod tests {
     #[test]
     fn what_is_not_listed_is_counted() {
         let mut problems = Problems::new();
-        (0..Problems::MOST + 2).for_each(|line| problems.push(problem(line)));
-        problems.push(problem(1).outside(Missing::File));
+        (0..Problems::MAX_LISTED + 2).for_each(|line| problems.push(problem(line)));
+        problems.push(problem(1).with_missing(Missing::File));
         assert_eq!(problems.lines().last().map(String::as_str), Some("and 3 more"));
-        problems.forgive_outside();
-        assert_eq!(problems.len(), Problems::MOST + 2);
+        problems.remove_missing();
+        assert_eq!(problems.len(), Problems::MAX_LISTED + 2);
     }
 }

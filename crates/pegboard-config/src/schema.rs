@@ -1,4 +1,4 @@
-//! JSON Schemas made of tables of keys.
+//! JSON Schemas made from tables of keys.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ pub struct Definitions(Map<String, Value>);
 
 impl Definitions {
     /// Returns the schema of values of a kind, and defines the objects in it.
-    pub fn kind(&mut self, kind: Kind) -> Value {
+    pub fn kind_schema(&mut self, kind: Kind) -> Value {
         match kind {
             Kind::Text => json!({"type": "string"}),
             Kind::Word => json!({"type": "string", "pattern": r"\S"}),
@@ -19,40 +19,40 @@ impl Definitions {
             Kind::Port => json!({"type": "integer", "minimum": 1, "maximum": 65535}),
             Kind::Share => json!({"type": "number", "minimum": 0, "maximum": 1}),
             Kind::Number => json!({"type": "number"}),
-            Kind::Duration { may_be_zero } => time(may_be_zero, 31_536_000),
-            Kind::Timeout => time(false, 31_536_000_000),
+            Kind::Duration { may_be_zero } => duration_schema(may_be_zero, 31_536_000),
+            Kind::Timeout => duration_schema(false, 31_536_000_000),
             Kind::Scalar => json!({"type": ["string", "number", "boolean", "null"]}),
             Kind::Any => json!(true),
             Kind::OneOf(names) => json!({"enum": names}),
             Kind::Shaped { pattern, .. } => json!({"type": "string", "pattern": pattern}),
-            Kind::List(item) => json!({"type": "array", "items": self.kind(*item)}),
+            Kind::List(item) => json!({"type": "array", "items": self.kind_schema(*item)}),
             Kind::Names => json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
             Kind::Map(Kind::Any) => json!({"type": "object"}),
-            Kind::Map(value) => json!({"type": "object", "additionalProperties": self.kind(*value)}),
+            Kind::Map(value) => json!({"type": "object", "additionalProperties": self.kind_schema(*value)}),
             Kind::Either(kinds) => {
-                let kinds: Vec<Value> = kinds.iter().map(|kind| self.kind(*kind)).collect();
+                let kinds: Vec<Value> = kinds.iter().map(|kind| self.kind_schema(*kind)).collect();
                 json!({"anyOf": kinds})
             }
             Kind::Object(shape) => {
                 let shape = shape();
                 if !self.0.contains_key(shape.name) {
-                    // Put in before its keys are looked at, in case one of them refers to it.
+                    // Inserted before its keys are read, in case one of them refers to it.
                     self.0.insert(shape.name.to_owned(), Value::Null);
-                    let object = self.object(&shape);
+                    let object = self.object_schema(&shape);
                     self.0.insert(shape.name.to_owned(), object);
                 }
                 reference(shape.name)
             }
-            Kind::Elsewhere(name) => reference(name),
+            Kind::Reference(name) => reference(name),
         }
     }
 
     /// Returns the schema of an object with known keys. Keys of other programs and comments are allowed.
-    pub fn object(&mut self, shape: &Shape) -> Value {
+    pub fn object_schema(&mut self, shape: &Shape) -> Value {
         let mut properties = Map::new();
         for key in &shape.keys {
-            let mut property = self.kind(key.kind);
-            if shape.is_null_nothing {
+            let mut property = self.kind_schema(key.kind);
+            if shape.is_null_missing {
                 property = json!({"anyOf": [property, {"type": "null"}]});
             }
             if let Some(property) = property.as_object_mut() {
@@ -70,13 +70,13 @@ impl Definitions {
             object["patternProperties"] = json!({notes: true});
             object["additionalProperties"] = json!(false);
         }
-        if !shape.needs.is_empty() {
-            object["required"] = json!(shape.needs);
+        if !shape.required.is_empty() {
+            object["required"] = json!(shape.required);
         }
-        if !shape.needs_one_of.is_empty() {
-            let something = if shape.is_null_nothing { json!({"not": {"type": "null"}}) } else { json!(true) };
+        if !shape.required_one_of.is_empty() {
+            let something = if shape.is_null_missing { json!({"not": {"type": "null"}}) } else { json!(true) };
             let one = |key: &&str| json!({"required": [key], "properties": {*key: something}});
-            object["anyOf"] = shape.needs_one_of.iter().map(one).collect();
+            object["anyOf"] = shape.required_one_of.iter().map(one).collect();
         }
         object
     }
@@ -87,7 +87,7 @@ impl Definitions {
     }
 
     /// Returns all definitions, by name.
-    pub fn sorted(mut self) -> Value {
+    pub fn into_sorted(mut self) -> Value {
         self.0.sort_keys();
         Value::Object(self.0)
     }
@@ -97,8 +97,8 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/$defs/{name}")})
 }
 
-/// A number, or a text with a unit.
-fn time(may_be_zero: bool, most: u64) -> Value {
+/// Returns the schema of a duration: a number, or a string with a unit.
+fn duration_schema(may_be_zero: bool, most: u64) -> Value {
     let lower = if may_be_zero { "minimum" } else { "exclusiveMinimum" };
     let above_zero = if may_be_zero { "" } else { "(?=.*[1-9])" };
     let pattern = format!(r"^{above_zero}\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h|d)\s*$");

@@ -1,4 +1,4 @@
-//! Files that hold one value, as `${file:PATH}` names them.
+//! Files with one value (`${file:PATH}`).
 
 use std::{
     fs::File,
@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{keys::Lookup, variables::from_workspace};
+use crate::{keys::Lookup, variables::resolve_in_workspace};
 
-/// Bytes that such a file may have.
+/// Maximum number of bytes of a file.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Why a file with a value cannot be used. Says nothing of its content.
+/// The error of reading a file with a value. It does not show the content.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretFileError {
     #[error("cannot be read: {}", .0.kind())]
@@ -20,19 +20,19 @@ pub(crate) enum SecretFileError {
     NoText,
 }
 
-/// The file that is meant by what stands behind `file:`: seen from the folder of the
-/// configuration, or from the home folder behind `~/`.
-pub(crate) fn place(path: &str, env: Lookup<'_>) -> PathBuf {
+/// Returns the path after `file:`, relative to the folder of the configuration, or to the home
+/// folder after `~/`.
+pub(crate) fn resolve_path(path: &str, env: Lookup<'_>) -> PathBuf {
     let home = || env("HOME").or_else(|| env("USERPROFILE"));
     match path.strip_prefix("~/").and_then(|rest| Some((home()?, rest))) {
         Some((home, rest)) => Path::new(&home).join(rest),
-        None => from_workspace(path, env),
+        None => resolve_in_workspace(path, env),
     }
 }
 
-/// The value in the file at `path`. The line breaks at its end are an editor's, not its own.
+/// Reads the value in the file at `path`, without line breaks at its end, which editors add.
 pub(crate) fn read(path: &Path) -> Result<String, SecretFileError> {
-    // A pipe or a terminal would make us wait for somebody to write.
+    // Reading from a pipe or a terminal could block for ever.
     if !std::fs::metadata(path)?.is_file() {
         return Err(SecretFileError::NoText);
     }
@@ -78,7 +78,7 @@ mod tests {
             super::super::variables::WORKSPACE_FOLDER => Some("/srv/app".to_owned()),
             _ => None,
         };
-        let check = |path: &str, expected: &str| assert_eq!(place(path, &env), Path::new(expected), "{path}");
+        let check = |path: &str, expected: &str| assert_eq!(resolve_path(path, &env), Path::new(expected), "{path}");
         check("token", "/srv/app/token");
         check("/run/secrets/token", "/run/secrets/token");
         check("~/.token", "/home/ada/.token");

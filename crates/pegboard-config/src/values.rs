@@ -1,4 +1,4 @@
-//! Nodes as values of a kind; what does not fit is reported where it stands.
+//! Conversion of nodes to values; a node of the wrong kind is reported at its position.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::{
     keys::Kind,
 };
 
-/// The longest time that can be meant; sums with the clock stay far from its end.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Maximum duration, so that sums with the clock do not overflow.
+const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// From here on a `timeout` counts milliseconds: some clients write seconds, some
-/// milliseconds, and nobody waits a quarter of an hour for a call or gives up within a second.
-const MILLISECONDS_FROM: f64 = 1000.0;
+/// Minimum `timeout` that is read as milliseconds: some clients write seconds, some milliseconds,
+/// and a timeout of a quarter of an hour or of less than a second is unlikely.
+const MIN_MILLISECONDS: f64 = 1000.0;
 
 const TEXTS: Kind = Kind::List(&Kind::Text);
 
 impl<'a> Node<'a> {
-    /// Reports that something else belongs here.
+    /// Reports that the value must be of another kind.
     pub fn must_be(&self, kind: Kind, problems: &mut Problems) {
-        problems.push(self.problem(format!("must be {}", kind.fits())));
+        problems.push(self.problem(format!("must be {}", kind.describe())));
     }
 
     fn expect<T>(&self, found: Option<T>, kind: Kind, problems: &mut Problems) -> Option<T> {
@@ -32,42 +32,42 @@ impl<'a> Node<'a> {
         found
     }
 
-    /// The entries of an object, in their order; a key that comes again is reported.
+    /// Returns the entries of an object in their order; duplicate keys are reported.
     pub fn as_object(&self, problems: &mut Problems) -> Option<Vec<Node<'a>>> {
         self.expect(self.is_object().then_some(()), Kind::Map(&Kind::Any), problems)?;
         Some(self.entries(problems))
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub fn as_list(&self, problems: &mut Problems) -> Option<Vec<Node<'a>>> {
         self.expect(self.is_list().then_some(()), Kind::List(&Kind::Any), problems)?;
         Some(self.items())
     }
 
-    /// A text.
+    /// Returns a string.
     pub fn as_text(&self, problems: &mut Problems) -> Option<&'a str> {
         self.expect(self.text(), Kind::Text, problems)
     }
 
-    /// A text that is not blank.
-    pub fn as_word(&self, problems: &mut Problems) -> Option<&'a str> {
+    /// Returns a string that is not blank.
+    pub fn as_non_blank(&self, problems: &mut Problems) -> Option<&'a str> {
         self.expect(self.text().filter(|text| !text.trim().is_empty()), Kind::Word, problems)
     }
 
-    /// A list of texts. Items that are none are reported one by one.
+    /// Returns a list of strings. Other items are reported one by one.
     pub fn as_texts(&self, problems: &mut Problems) -> Option<Vec<&'a str>> {
         self.expect(self.is_list().then_some(()), TEXTS, problems)?;
         Some(self.items().iter().filter_map(|item| item.as_text(problems)).collect())
     }
 
-    /// A list of texts that is not empty.
-    pub fn as_names(&self, problems: &mut Problems) -> Option<Vec<&'a str>> {
+    /// Returns a non-empty list of strings.
+    pub fn as_non_empty_texts(&self, problems: &mut Problems) -> Option<Vec<&'a str>> {
         let is_any = self.is_list() && !self.items().is_empty();
         self.expect(is_any.then_some(()), Kind::Names, problems)?;
         self.as_texts(problems)
     }
 
-    /// A list of texts, or one text that stands for a list of one; each with its place.
+    /// Returns a list of strings, or a single string as a list of one; each with its node.
     pub fn as_text_or_texts(&self, problems: &mut Problems) -> Option<Vec<(Node<'a>, &'a str)>> {
         if let Some(text) = self.text() {
             return Some(vec![(self.clone(), text)]);
@@ -77,27 +77,27 @@ impl<'a> Node<'a> {
         Some(self.items().into_iter().filter_map(pair).collect())
     }
 
-    /// True or false.
+    /// Returns a boolean.
     pub fn as_bool(&self, problems: &mut Problems) -> Option<bool> {
         self.expect(self.value.as_boolean_lit().map(|flag| flag.value), Kind::Flag, problems)
     }
 
-    /// A whole number that is not negative.
+    /// Returns a whole number that is not negative.
     pub fn as_count(&self, problems: &mut Problems) -> Option<usize> {
         self.as_count_from(0, problems)
     }
 
-    /// A whole number that is not less than `least`.
+    /// Returns a whole number that is at least `least`.
     pub fn as_count_from(&self, least: usize, problems: &mut Problems) -> Option<usize> {
         self.expect(self.count().filter(|count| *count >= least), Kind::Count { least }, problems)
     }
 
-    /// One of `names`. Spelling is not forgiven, but the nearest name is offered.
+    /// Returns one of `names`. The spelling must be exact; otherwise the nearest name is suggested.
     pub fn as_one_of(&self, names: &'static [&'static str], problems: &mut Problems) -> Option<&'static str> {
         let text = self.text();
         let found = names.iter().copied().find(|name| Some(*name) == text);
         if found.is_none() {
-            let problem = self.problem(format!("must be {}", Kind::OneOf(names).fits()));
+            let problem = self.problem(format!("must be {}", Kind::OneOf(names).describe()));
             let near = text.and_then(|text| naming::nearest(text, names.iter().copied(), 1).pop());
             problems.push(match near {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
@@ -107,34 +107,34 @@ impl<'a> Node<'a> {
         found
     }
 
-    /// A number from 0 to 1.
-    pub fn as_share(&self, problems: &mut Problems) -> Option<f64> {
+    /// Returns a number from 0 to 1.
+    pub fn as_fraction(&self, problems: &mut Problems) -> Option<f64> {
         self.expect(self.number().filter(|share| (0.0..=1.0).contains(share)), Kind::Share, problems)
     }
 
-    /// A time: a number of seconds, or a text with a unit (`30s`, `5m`, `250ms`).
+    /// Returns a duration: a number of seconds, or a string with a unit (`30s`, `5m`, `250ms`).
     pub fn as_duration(&self, may_be_zero: bool, problems: &mut Problems) -> Option<Duration> {
-        let found = self.number().and_then(seconds).or_else(|| self.text().and_then(duration));
+        let found = self.number().and_then(from_seconds).or_else(|| self.text().and_then(parse_duration));
         let found = found.filter(|time| may_be_zero || !time.is_zero());
-        self.expect(found, Kind::Duration { may_be_zero }, problems).and_then(|time| self.within(time, problems))
+        self.expect(found, Kind::Duration { may_be_zero }, problems).and_then(|time| self.check_maximum(time, problems))
     }
 
-    /// A time as other clients write it: a number from 1000 on is milliseconds.
+    /// Returns a timeout as other clients write it: a number of at least 1000 is in milliseconds.
     pub fn as_timeout(&self, problems: &mut Problems) -> Option<Duration> {
-        let from_number = |number: f64| seconds(if number >= MILLISECONDS_FROM { number / 1000.0 } else { number });
-        let found = self.number().and_then(from_number).or_else(|| self.text().and_then(duration));
+        let from_number = |number: f64| from_seconds(if number >= MIN_MILLISECONDS { number / 1000.0 } else { number });
+        let found = self.number().and_then(from_number).or_else(|| self.text().and_then(parse_duration));
         let found = found.filter(|time| !time.is_zero());
-        self.expect(found, Kind::Timeout, problems).and_then(|time| self.within(time, problems))
+        self.expect(found, Kind::Timeout, problems).and_then(|time| self.check_maximum(time, problems))
     }
 
-    fn within(&self, time: Duration, problems: &mut Problems) -> Option<Duration> {
-        if time > LONGEST {
+    fn check_maximum(&self, time: Duration, problems: &mut Problems) -> Option<Duration> {
+        if time > MAX_DURATION {
             problems.push(self.problem("must not be longer than 365 days"));
         }
-        (time <= LONGEST).then_some(time)
+        (time <= MAX_DURATION).then_some(time)
     }
 
-    /// A text as it is; a number or a flag as it would be written.
+    /// Returns a string, or the text of a number or a flag.
     pub fn as_scalar(&self, problems: &mut Problems) -> Option<&'a str> {
         let found = match self.value {
             ast::Value::StringLit(text) => Some(text.value.as_ref()),
@@ -145,7 +145,7 @@ impl<'a> Node<'a> {
         self.expect(found, Kind::Scalar, problems)
     }
 
-    /// Returns the text, if this is one.
+    /// Returns the string, if this is one.
     pub fn text(&self) -> Option<&'a str> {
         self.value.as_string_lit().map(|text| text.value.as_ref())
     }
@@ -156,18 +156,18 @@ impl<'a> Node<'a> {
 
     fn count(&self) -> Option<usize> {
         let digits = self.value.as_number_lit()?.value;
-        // `3.0` is a whole number too, as long as nothing is lost on the way.
+        // `3.0` is a whole number too, if no digits are lost.
         let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..9e15).contains(number);
         digits.parse().ok().or_else(|| self.number().filter(is_whole).map(|number| number as usize))
     }
 }
 
-fn seconds(number: f64) -> Option<Duration> {
+fn from_seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// `30s`, `1.5 h`: a number and a unit.
-fn duration(text: &str) -> Option<Duration> {
+/// Parses a number and a unit: `30s`, `1.5 h`.
+fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at_checked(end)?;
@@ -179,9 +179,9 @@ fn duration(text: &str) -> Option<Duration> {
         "d" => 86_400.0,
         _ => return None,
     };
-    // `.5` and `5.` are numbers to Rust, and slips of the finger to everybody else.
+    // Rust accepts `.5` and `5.`, which are probably typing errors.
     let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.ends_with(|c: char| c.is_ascii_digit());
-    number.parse::<f64>().ok().filter(|_| is_number).and_then(|number| seconds(number * unit))
+    number.parse::<f64>().ok().filter(|_| is_number).and_then(|number| from_seconds(number * unit))
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::document::Document;
 
-    /// What `read` makes of the value in `text`, or the problem it reports.
+    /// Returns the result of `read` for the value in `text`, or the reported problem.
     fn check<T: std::fmt::Debug>(text: &str, read: fn(&Node<'_>, &mut Problems) -> Option<T>, expected: &str) {
         let mut problems = Problems::new();
         let document = Document::parse(text, &mut problems).expect("a document");
@@ -268,7 +268,7 @@ mod tests {
         name("\"modern\"", "\"modern\"");
         name("\"Modren\"", "`legacy` or `modern` (did you mean `modern`?)");
         name("7", "`legacy` or `modern`");
-        check("\" \"", |node, problems| show(node.as_word(problems)), "a non-empty string");
+        check("\" \"", |node, problems| show(node.as_non_blank(problems)), "a non-empty string");
         check("1e3", |node, problems| show(node.as_scalar(problems)), "\"1e3\"");
     }
 }

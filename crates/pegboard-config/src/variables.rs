@@ -1,4 +1,4 @@
-//! `${VAR}`, `${VAR:-default}`, `${file:PATH}` and the variables that editors know.
+//! Substitution of `${VAR}`, `${VAR:-default}`, `${file:PATH}` and the variables of editors.
 
 use std::path::{MAIN_SEPARATOR_STR, Path, PathBuf};
 
@@ -8,26 +8,26 @@ use crate::{
     secret_file::{self, SecretFileError},
 };
 
-/// The variable that [`Lookup`] is asked for to learn the folder of the file, which
-/// `${workspaceFolder}` means and relative paths start from.
+/// The variable of [`Lookup`] for the folder of the file, which is the value of
+/// `${workspaceFolder}` and the base of relative paths.
 pub const WORKSPACE_FOLDER: &str = "workspaceFolder";
 
-/// Bytes that a value may grow to.
+/// Maximum number of bytes of a value after substitution.
 const MAX_EXPANDED: usize = 1 << 20;
 
-/// A text whose variables were filled in.
+/// A text with its variables substituted.
 #[derive(Debug, Default)]
 pub struct Expanded {
-    /// The text; what could not be filled in is empty.
+    /// The text; variables without a value are empty.
     pub text: String,
-    /// Whether everything could be, so that it makes sense to look at the text any further.
+    /// Whether all variables had a value, so that the text can be checked further.
     pub is_complete: bool,
-    /// What was filled in and may be a secret.
+    /// The substituted values that may be secrets.
     pub secrets: Vec<String>,
 }
 
-/// Variables that everybody has and that say where things are.
-const PLACES: [&str; 14] = [
+/// Common variables with paths, which are not secrets.
+const PATH_VARIABLES: [&str; 14] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -44,7 +44,7 @@ const PLACES: [&str; 14] = [
     "HOSTNAME",
 ];
 
-/// `text`, which stands at `node`, with its variables filled in. `$${` stands for `${` itself.
+/// Substitutes the variables in `text`, the value of `node`. `$${` stands for `${` itself.
 pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
     let mut expanded = Expanded { is_complete: true, ..Expanded::default() };
     let mut rest = text;
@@ -59,14 +59,14 @@ pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
         let value = match behind.split_once('}') {
             Some((variable, after)) => {
                 rest = after;
-                let value = value(variable, scope);
-                let filled = value.as_ref().ok().filter(|value| !value.is_empty() && !is_place(variable));
+                let value = variable_value(variable, scope);
+                let filled = value.as_ref().ok().filter(|value| !value.is_empty() && !is_path_variable(variable));
                 expanded.secrets.extend(filled.cloned());
                 value
             }
             None => {
                 rest = "";
-                Err(Refusal::NoEnd)
+                Err(VariableError::NoEnd)
             }
         };
         match value {
@@ -85,9 +85,9 @@ pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
     expanded
 }
 
-/// The environment variables that `text` refers to, whether they are set or not, also those with
-/// a default.
-pub fn referenced(text: &str) -> Vec<&str> {
+/// Returns the environment variables that `text` refers to, set or not, including those with a
+/// default.
+pub fn referenced_variables(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("${") {
@@ -107,16 +107,16 @@ pub fn referenced(text: &str) -> Vec<&str> {
     names
 }
 
-/// `path` seen from the folder of the file, where that is known.
-pub fn from_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
+/// Resolves `path` relative to the folder of the file, if that is known.
+pub fn resolve_in_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
     match env(WORKSPACE_FOLDER) {
         Some(folder) => Path::new(&folder).join(path),
         None => PathBuf::from(path),
     }
 }
 
-/// Why a variable has no value.
-enum Refusal {
+/// The reason why a variable has no value.
+enum VariableError {
     Unset(String),
     File(PathBuf, SecretFileError),
     Input,
@@ -125,22 +125,23 @@ enum Refusal {
     NoEnd,
 }
 
-impl Refusal {
-    /// Names of variables are told; anything else in braces might be part of a secret.
+impl VariableError {
+    /// Creates the problem at `node`. It shows names of variables only; other text in braces may be
+    /// part of a secret.
     fn at(&self, node: &Node<'_>) -> Problem {
         match self {
             Self::Unset(name) => node
                 .problem(format!("needs the environment variable `{name}`, which is not set"))
                 .hint(format!("set it, or write `${{{name}:-default}}`"))
-                .outside(Missing::Variable(name.clone())),
+                .with_missing(Missing::Variable(name.clone())),
             Self::File(path, error) => node
                 .problem(format!("needs the file `{}`, which {error}", path.display()))
                 .hint("a relative path is resolved against the folder of the configuration file")
-                .outside(Missing::File),
+                .with_missing(Missing::File),
             Self::Input => node
                 .problem("uses an input, which only VS Code supports")
                 .hint("set an environment variable instead, and write `${env:NAME}`")
-                .outside(Missing::Input),
+                .with_missing(Missing::Input),
             Self::NotAName => node.problem("has an invalid variable in `${…}`").hint("write `$${` for a literal `${`"),
             Self::Nested => {
                 node.problem("has a variable inside another").hint("a default or a file path must be plain text")
@@ -150,37 +151,37 @@ impl Refusal {
     }
 }
 
-/// Whether what stands between `${` and `}` says where things are, and is no secret.
-fn is_place(variable: &str) -> bool {
+/// Returns whether the text between `${` and `}` is a variable with a path, which is not a secret.
+fn is_path_variable(variable: &str) -> bool {
     let own = [WORKSPACE_FOLDER, "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
     let name = variable.strip_prefix("env:").unwrap_or(variable);
-    own.contains(&variable) || PLACES.contains(&name.split_once(":-").map_or(name, |(name, _)| name))
+    own.contains(&variable) || PATH_VARIABLES.contains(&name.split_once(":-").map_or(name, |(name, _)| name))
 }
 
-/// The value of what stands between `${` and `}`.
-fn value(variable: &str, scope: &mut Scope<'_>) -> Result<String, Refusal> {
+/// Returns the value of the text between `${` and `}`.
+fn variable_value(variable: &str, scope: &mut Scope<'_>) -> Result<String, VariableError> {
     let env = scope.env;
-    let unset = |name: &str| Refusal::Unset(name.to_owned());
+    let unset = |name: &str| VariableError::Unset(name.to_owned());
     match variable {
-        WORKSPACE_FOLDER => return workspace(env).ok_or_else(|| unset(WORKSPACE_FOLDER)),
+        WORKSPACE_FOLDER => return workspace_folder(env).ok_or_else(|| unset(WORKSPACE_FOLDER)),
         "workspaceFolderBasename" => {
-            let folder = workspace(env).ok_or_else(|| unset(WORKSPACE_FOLDER))?;
+            let folder = workspace_folder(env).ok_or_else(|| unset(WORKSPACE_FOLDER))?;
             let name = Path::new(&folder).file_name().unwrap_or_default();
             return Ok(name.to_string_lossy().into_owned());
         }
         "userHome" => return env("HOME").or_else(|| env("USERPROFILE")).ok_or_else(|| unset("HOME")),
         "pathSeparator" | "/" => return Ok(MAIN_SEPARATOR_STR.to_owned()),
-        _ if variable.starts_with("input:") => return Err(Refusal::Input),
+        _ if variable.starts_with("input:") => return Err(VariableError::Input),
         _ => {}
     }
     if let Some(path) = variable.strip_prefix("file:") {
         return match path {
-            path if path.contains("${") => Err(Refusal::Nested),
-            path if path.trim().is_empty() || path.contains('\0') => Err(Refusal::NotAName),
+            path if path.contains("${") => Err(VariableError::Nested),
+            path if path.trim().is_empty() || path.contains('\0') => Err(VariableError::NotAName),
             path => {
-                let path = secret_file::place(path, env);
-                scope.problems.depends_on(path.clone());
-                secret_file::read(&path).map_err(|error| Refusal::File(path, error))
+                let path = secret_file::resolve_path(path, env);
+                scope.problems.add_file(path.clone());
+                secret_file::read(&path).map_err(|error| VariableError::File(path, error))
             }
         };
     }
@@ -190,13 +191,13 @@ fn value(variable: &str, scope: &mut Scope<'_>) -> Result<String, Refusal> {
         None => (variable, None),
     };
     if !is_name(name) {
-        return Err(Refusal::NotAName);
+        return Err(VariableError::NotAName);
     }
     if variable.contains("${") {
-        return Err(Refusal::Nested);
+        return Err(VariableError::Nested);
     }
     match (env(name), default) {
-        // As in shells: the default also stands in for an empty value.
+        // As in shells: the default also replaces an empty value.
         (Some(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
         (Some(value), _) => Ok(value),
         (None, Some(default)) => Ok(default.to_owned()),
@@ -204,12 +205,12 @@ fn value(variable: &str, scope: &mut Scope<'_>) -> Result<String, Refusal> {
     }
 }
 
-fn workspace(env: Lookup<'_>) -> Option<String> {
+fn workspace_folder(env: Lookup<'_>) -> Option<String> {
     let here = || std::env::current_dir().ok().map(|folder| folder.to_string_lossy().into_owned());
     env(WORKSPACE_FOLDER).or_else(here)
 }
 
-/// Whether shells would take it for a variable.
+/// Returns whether a name is a valid variable name of shells.
 fn is_name(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.len() <= 256 && name.chars().all(is_letter) && name.starts_with(|c: char| !c.is_ascii_digit())
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn variables_that_are_referred_to() {
-        let check = |text: &str, expected: &[&str]| assert_eq!(referenced(text), expected, "{text}");
+        let check = |text: &str, expected: &[&str]| assert_eq!(referenced_variables(text), expected, "{text}");
         check("${A}-${env:B}${C:-d}${env:E:-}", &["A", "B", "C", "E"]);
         check("$${A} ${file:x} ${input:y} ${workspaceFolder}${/}${userHome}", &[]);
         check("${s3cr-et} ${} ${A", &[]);

@@ -1,4 +1,4 @@
-//! How a configuration writes what is sent over HTTP: addresses, headers.
+//! URLs and HTTP headers in configurations.
 
 use pegboard_core::Secret;
 
@@ -8,16 +8,16 @@ use crate::{
     variables::{Expanded, expand},
 };
 
-/// What fits as an address.
+/// The kind of a URL.
 pub const URL: Kind = Kind::Shaped {
     pattern: r"^([Hh][Tt][Tt][Pp][Ss]?://\S|.*\$\{)",
     fits: "a URL that begins with `http://` or `https://`",
 };
 
-/// What fits as headers.
+/// The kind of an object of headers.
 pub const HEADERS: Kind = Kind::Map(&Kind::Text);
 
-/// Reads an address, which may hold variables.
+/// Reads a URL, which may contain variables.
 pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Expanded> {
     let Some(text) = node.text() else {
         node.must_be(URL, scope.problems);
@@ -30,7 +30,7 @@ pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Expanded> {
     Some(url)
 }
 
-/// Whether a text is an address that can be asked over HTTP.
+/// Returns whether a text is an HTTP URL.
 pub fn is_url(text: &str) -> bool {
     let is_scheme = |scheme: &&str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let scheme = ["http://", "https://"].iter().find(|scheme| is_scheme(scheme));
@@ -40,8 +40,7 @@ pub fn is_url(text: &str) -> bool {
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Reads headers whose values may hold variables; what was filled in for these is added to
-/// `filled`.
+/// Reads headers whose values may contain variables; substituted values are added to `filled`.
 pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
     let mut headers: Vec<(String, Secret)> = Vec::new();
     for entry in node.as_object(scope.problems).unwrap_or_default() {
@@ -61,12 +60,12 @@ pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Sc
     headers
 }
 
-/// The characters of a token in HTTP.
+/// Returns whether a name is an HTTP token.
 fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// Line breaks would begin another header.
+/// Returns whether a value is valid in a header. A line break would begin another header.
 pub fn is_header_value(value: &str) -> bool {
     value.chars().all(|c| c == '\t' || !c.is_control())
 }

@@ -3,7 +3,7 @@
 use std::{env, time::Duration};
 
 use pegboard_core::{Secret, text::excerpt};
-use pegboard_mcp::sse::EventReader;
+use pegboard_mcp::sse::SseReader;
 use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
 
@@ -422,7 +422,7 @@ impl Client {
         on_delta: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Value, SendError> {
         let mut collector = wire.format().collector();
-        let mut reader = EventReader::new(MAX_ANSWER);
+        let mut reader = SseReader::new(MAX_ANSWER);
         let (mut total, mut head, mut has_events) = (0, Vec::new(), false);
         // A broken connection ends the answer; the collector knows whether it is complete.
         let is_broken = loop {

@@ -1,26 +1,26 @@
-//! Finding out whose answer a message is that is too large to be kept.
+//! A scanner for the request that an oversized message answers.
 
-/// Reads a JSON object byte by byte, and of it only whether it answers a request, and which.
+/// Scans a JSON object byte by byte for the number of the request that it answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Skimmer {
+pub(crate) struct AnswerScanner {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// The beginning of the last string on the first level.
+    /// The first bytes of the last string on the top level.
     text: Vec<u8>,
-    /// Whether what follows is the number of the request.
+    /// Whether the number of the request follows.
     is_id: bool,
     digits: Vec<u8>,
     is_request: bool,
 }
 
-/// Bytes of a key that tell it from others.
-const KEY: usize = 8;
+/// Number of bytes of a key that are compared.
+const KEY_BYTES: usize = 8;
 
-/// Digits of a number.
-const DIGITS: usize = 20;
+/// Maximum number of digits of a number.
+const MAX_DIGITS: usize = 20;
 
-impl Skimmer {
+impl AnswerScanner {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.step(*byte);
@@ -33,7 +33,7 @@ impl Skimmer {
                 _ if self.is_escaped => self.is_escaped = false,
                 b'\\' => self.is_escaped = true,
                 b'"' => self.in_string = false,
-                byte if self.depth == 1 && self.text.len() < KEY => self.text.push(byte),
+                byte if self.depth == 1 && self.text.len() < KEY_BYTES => self.text.push(byte),
                 _ => {}
             }
             return;
@@ -50,13 +50,13 @@ impl Skimmer {
                 self.is_request |= self.text == b"method";
             }
             b',' if self.depth == 1 => self.is_id = false,
-            b'0'..=b'9' if self.depth == 1 && self.is_id && self.digits.len() < DIGITS => self.digits.push(byte),
+            b'0'..=b'9' if self.depth == 1 && self.is_id && self.digits.len() < MAX_DIGITS => self.digits.push(byte),
             _ => {}
         }
     }
 
-    /// The number of the request that is answered.
-    pub(crate) fn answered(&self) -> Option<u64> {
+    /// Returns the number of the request that the message answers.
+    pub(crate) fn answered_request(&self) -> Option<u64> {
         std::str::from_utf8(&self.digits).ok().filter(|_| !self.is_request)?.parse().ok()
     }
 }
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn whose_answer_it_is() {
         let check = |text: &str, expected| {
-            let mut skimmer = Skimmer::default();
-            text.as_bytes().chunks(3).for_each(|piece| skimmer.push(piece));
-            assert_eq!(skimmer.answered(), expected, "{text}");
+            let mut scanner = AnswerScanner::default();
+            text.as_bytes().chunks(3).for_each(|piece| scanner.push(piece));
+            assert_eq!(scanner.answered_request(), expected, "{text}");
         };
         check(r#"{"jsonrpc":"2.0","id":17,"result":{"id":3,"a":"\"id\":4,"}}"#, Some(17));
         check(r#"{"result":{"content":[{"id":3}]}, "jsonrpc":"2.0", "id" : 18 }"#, Some(18));

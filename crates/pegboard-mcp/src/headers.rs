@@ -1,4 +1,4 @@
-//! Headers that repeat parts of a modern request.
+//! HTTP headers that repeat parts of a modern request.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 
-/// `value` as a header can carry it: as it is, or marked and encoded.
+/// Encodes a value for a header: unchanged if possible, otherwise as marked base64.
 ///
 /// ```
 /// use pegboard_mcp::headers::{decode, encode};
@@ -28,7 +28,7 @@ pub fn encode(value: &str) -> String {
     }
 }
 
-/// The value that a header carries; `None` when it is marked as encoded and is not.
+/// Decodes the value of a header; `None` if it is marked as encoded but is invalid.
 pub fn decode(header: &str) -> Option<String> {
     match header.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
         Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
@@ -36,23 +36,23 @@ pub fn decode(header: &str) -> Option<String> {
     }
 }
 
-/// A tool's parameter that a header repeats.
+/// A parameter of a tool that a header repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirroredParameter {
-    /// The name behind `Mcp-Param-`.
+    /// The name of the header after `Mcp-Param-`.
     pub header: String,
-    /// Where its value is in the arguments.
+    /// The path of the value in the arguments.
     pub path: Vec<String>,
 }
 
 impl MirroredParameter {
-    /// The value in `arguments`, if it is one that a header can repeat.
+    /// Returns the value in `arguments`, if a header can repeat it.
     pub fn argument<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         let value = self.path.iter().try_fold(arguments, |value, key| value.get(key))?;
         Some(value).filter(|value| value.is_string() || value.is_boolean() || value.is_number())
     }
 
-    /// The value in `arguments`, as text.
+    /// Returns the value in `arguments` as text.
     pub fn value(&self, arguments: &Value) -> Option<String> {
         match self.argument(arguments)? {
             Value::String(text) => Some(text.clone()),
@@ -63,14 +63,15 @@ impl MirroredParameter {
     }
 }
 
-/// Deeper than any real parameter.
+/// Maximum depth of a parameter.
 const MAX_DEPTH: usize = 16;
 
-/// The parameters of a schema that headers repeat.
+/// Returns the parameters of a schema that headers repeat.
 ///
 /// # Errors
-/// When the schema marks one that cannot be repeated; such a tool must not be used over HTTP.
-pub fn mirrored(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
+/// When the schema marks a parameter that cannot be repeated; such a tool must not be used over
+/// HTTP.
+pub fn mirrored_parameters(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
     if count_marks(schema) != found.len() {
@@ -104,7 +105,7 @@ fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<MirroredParam
     Ok(())
 }
 
-/// How often `x-mcp-header` stands in a schema as a keyword, wherever that is.
+/// Returns the number of occurrences of the keyword `x-mcp-header` at any depth of a schema.
 fn count_marks(schema: &Value) -> usize {
     match schema {
         Value::Object(map) => {
@@ -131,11 +132,11 @@ mod tests {
     #[test]
     fn marks_in_schemas() {
         let nested = json!({"properties": {"a": {"properties": {"b": {"type": "string", "x-mcp-header": "Region"}}}}});
-        let found = mirrored(&nested).expect("valid");
+        let found = mirrored_parameters(&nested).expect("valid");
         assert_eq!(found, [MirroredParameter { header: "Region".into(), path: vec!["a".into(), "b".into()] }]);
         assert_eq!(found[0].value(&json!({"a": {"b": "eu"}})).as_deref(), Some("eu"));
         assert_eq!(found[0].value(&json!({"a": {"b": null}})), None);
-        let bad = |schema: Value| assert!(mirrored(&schema).is_err(), "{schema}");
+        let bad = |schema: Value| assert!(mirrored_parameters(&schema).is_err(), "{schema}");
         bad(json!({"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}));
         bad(json!({"properties": {"a": {"type": "string", "x-mcp-header": "A b"}}}));
         bad(json!({"properties": {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}}));

@@ -1,7 +1,7 @@
-//! JSON that passes through: one level is taken apart, everything below stays as it came.
+//! JSON objects that are parsed one level deep and keep the bytes of their values.
 //!
 //! A proxy must not lose fields it does not know, reorder keys or rewrite numbers. So a
-//! message is read one object deep, and what is not looked at keeps its bytes.
+//! message is parsed one level deep, and the values below keep their bytes.
 
 use std::{
     borrow::Cow,
@@ -13,74 +13,73 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-/// A JSON value whose bytes are kept.
+/// A JSON value as its original bytes.
 pub type Raw = Box<RawValue>;
 
-/// A JSON value that several hold for long; its bytes are there once.
+/// A shared JSON value as its original bytes.
 pub type SharedRaw = Arc<RawValue>;
 
-/// `value` as JSON.
+/// Serializes a value.
 ///
-/// Only types whose serialisation cannot fail are passed here; were one to fail, `null`
-/// would take its place.
+/// Only for types whose serialization cannot fail; if one did, the result would be `null`.
 pub fn raw<T: Serialize + ?Sized>(value: &T) -> Raw {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The text of `value` without line breaks, for framings that end a message at one.
-/// Inside JSON strings line breaks are always escaped, so only space between tokens goes.
+/// Returns the text of `value` without line breaks, for framings that end a message at one.
+/// Line breaks in JSON strings are always escaped, so only whitespace between tokens is removed.
 pub fn one_line(value: &RawValue) -> std::borrow::Cow<'_, str> {
     let text = value.get();
     if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], "").into() } else { text.into() }
 }
 
-/// Where `part` stands in the text that it was read from.
-pub fn place_in(text: &str, part: &RawValue) -> std::ops::Range<usize> {
+/// Returns the range of `part` in the text that it was parsed from.
+pub fn range_in(text: &str, part: &RawValue) -> std::ops::Range<usize> {
     let start = (part.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + part.get().len()
 }
 
-/// The fields of a JSON object in their order, with their values as they came.
+/// The fields of a JSON object in their order, with unchanged values.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Vec<(String, Raw)>);
 
 impl Fields {
-    /// No fields.
+    /// Creates an empty object.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The fields of `value` if it is an object.
+    /// Returns the fields of `value` if it is an object.
     pub fn of(value: &RawValue) -> Option<Self> {
         serde_json::from_str(value.get()).ok()
     }
 
-    /// The fields of `value`; none if there is no value or it is not an object.
+    /// Returns the fields of `value`; none if there is no value or it is not an object.
     pub fn of_optional(value: Option<&RawValue>) -> Self {
         value.and_then(Self::of).unwrap_or_default()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| &**value)
     }
 
-    /// The value of `key` read as `T`, if it is there and fits.
+    /// Returns the value of `key` as a `T`, if it has one of that type.
     pub fn read<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Option<T> {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 
-    /// The text under `key`.
+    /// Returns the string under `key`.
     pub fn text(&self, key: &str) -> Option<String> {
         self.read(key)
     }
 
-    /// The object under `key`.
+    /// Returns the object under `key`.
     pub fn object(&self, key: &str) -> Option<Self> {
         Self::of(self.get(key)?)
     }
 
-    /// Puts `value` in the place of `key`, or at the end.
+    /// Sets the value of `key`, at its place or at the end.
     pub fn set(&mut self, key: &str, value: Raw) {
         match self.0.iter_mut().find(|(name, _)| name == key) {
             Some((_, old)) => *old = value,
@@ -88,42 +87,42 @@ impl Fields {
         }
     }
 
-    /// [`set`](Self::set) for what is not JSON yet.
+    /// Serializes `value` and sets it under `key`.
     #[must_use]
     pub fn with<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
         self.set(key, raw(value));
         self
     }
 
-    /// Puts `key`, which is not there yet, before all others.
+    /// Inserts `key`, which must be new, before all other fields.
     #[must_use]
-    pub fn begun_with<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
+    pub fn with_first<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
         self.0.insert(0, (key.to_owned(), raw(value)));
         self
     }
 
-    /// Takes `key` out.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Raw> {
         let at = self.0.iter().position(|(name, _)| name == key)?;
         Some(self.0.remove(at).1)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether there is a field `key`.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All fields in their order.
+    /// Returns all fields in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), &**value))
     }
 
-    /// As JSON again.
+    /// Serializes the fields.
     pub fn to_raw(&self) -> Raw {
         raw(self)
     }
@@ -154,24 +153,24 @@ impl<'de> Deserialize<'de> for Fields {
                 while let Some(entry) = map.next_entry::<String, Raw>()? {
                     entries.push(entry);
                 }
-                Ok(Fields(each_once(entries)))
+                Ok(Fields(without_duplicates(entries)))
             }
         }
         deserializer.deserialize_map(Visitor)
     }
 }
 
-/// So many keys are sooner compared than sorted into a table.
+/// Number of keys up to which a linear search is faster than a hash table.
 const FEW: usize = 16;
 
-/// The entries of an object. A key that is given twice counts once, in its first place and with
-/// its last value, as it does for nearly everybody who reads JSON.
-fn each_once(entries: Vec<(String, Raw)>) -> Vec<(String, Raw)> {
+/// Removes duplicate keys from the entries of an object. A duplicate key keeps its first place and
+/// its last value, as in most JSON parsers.
+fn without_duplicates(entries: Vec<(String, Raw)>) -> Vec<(String, Raw)> {
     let is_new = |at: usize| entries[..at].iter().all(|(key, _)| *key != entries[at].0);
     if entries.len() <= FEW && (0..entries.len()).all(is_new) {
         return entries;
     }
-    // Somebody may send an object of a million keys, and looking through all for each takes hours.
+    // For an object of a million keys, a linear search for each would take hours.
     let mut places: HashMap<&str, usize> = HashMap::with_capacity(entries.len());
     let firsts: Vec<usize> =
         entries.iter().enumerate().map(|(at, (key, _))| *places.entry(key).or_insert(at)).collect();
@@ -191,9 +190,8 @@ fn each_once(entries: Vec<(String, Raw)>) -> Vec<(String, Raw)> {
     once
 }
 
-/// Whether every object in `value` has each of its keys once, and nothing in it is nested
-/// without end. What readers could understand differently must not be passed on by somebody
-/// who has checked it.
+/// Returns whether no object in `value` has duplicate keys, and the nesting is bounded. A message
+/// that other parsers could read differently must not be passed on after it was checked.
 pub fn is_unambiguous(value: &RawValue) -> bool {
     serde_json::from_str::<Unambiguous>(value.get()).is_ok()
 }
@@ -254,7 +252,7 @@ impl<'de> Deserialize<'de> for Unambiguous {
     }
 }
 
-/// The key of an object, borrowed where it has no escapes.
+/// A key of an object, borrowed if it has no escapes.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -279,7 +277,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// The keys of an object: in a row while they are few, since hashing costs more than comparing.
+/// The keys of an object: a list while they are few, because hashing costs more than comparing.
 #[derive(Default)]
 struct Keys<'de> {
     few: Vec<Cow<'de, str>>,
@@ -287,7 +285,7 @@ struct Keys<'de> {
 }
 
 impl<'de> Keys<'de> {
-    /// Takes in a key; whether it is new.
+    /// Adds a key and returns whether it is new.
     fn insert(&mut self, key: Cow<'de, str>) -> bool {
         if !self.many.is_empty() {
             return self.many.insert(key);
@@ -327,7 +325,7 @@ mod tests {
         assert_eq!(fields.to_raw().get(), r#"{"b":5,"a":6,"c":4}"#);
     }
 
-    /// With a look through all keys for each, this takes minutes.
+    /// With a linear search for each key, this takes minutes.
     #[test]
     fn an_object_may_have_very_many_keys() {
         let keys: String = (0..200_000).map(|at| format!("\"key-{at}\":{at},")).collect();

@@ -1,15 +1,15 @@
-//! Lines of bounded length.
+//! A reader of lines of bounded length.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::answer_scan::Skimmer;
+use crate::answer_scan::AnswerScanner;
 
-/// One line, or the news that there was one that is too long.
+/// One line, or a mark that a line was too long.
 #[derive(Debug)]
 pub enum Line<'a> {
-    /// The line without its end.
+    /// The line without its line break.
     Whole(&'a [u8]),
     /// A line over the limit, which was skipped.
     TooLong,
@@ -17,34 +17,34 @@ pub enum Line<'a> {
 
 /// Reads lines of bounded length.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     limit: usize,
-    /// What is known of the last line that was skipped.
-    skipped: Skimmer,
+    /// The scan of the last line that was skipped.
+    skipped: AnswerScanner,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Lines of at most `limit` bytes.
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Creates a reader of lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
         Self {
             reader: BufReader::with_capacity(64 << 10, reader),
             line: Vec::new(),
             limit,
-            skipped: Skimmer::default(),
+            skipped: AnswerScanner::default(),
         }
     }
 
-    /// The next line without its end; `None` at the end of the input. What is left without
-    /// a line break at the end is a line too.
+    /// Reads the next line without its line break; `None` at the end of the input. The last line need
+    /// not have a line break.
     ///
     /// # Errors
     /// When the input cannot be read.
     pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         if self.line.capacity() > 1 << 20 {
-            // One huge message must not occupy memory for ever.
+            // The memory of one huge message must not be kept.
             self.line = Vec::new();
         }
         let mut is_too_long = false;
@@ -58,7 +58,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let piece = &buffer[..end.unwrap_or(buffer.len())];
             if self.line.len() + piece.len() > self.limit {
                 if !is_too_long {
-                    self.skipped = Skimmer::default();
+                    self.skipped = AnswerScanner::default();
                     self.skipped.push(&self.line);
                 }
                 is_too_long = true;
@@ -75,14 +75,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The line that [`next`](Self::next) came with, for whoever wants to keep it.
-    pub fn take(&mut self) -> Vec<u8> {
+    /// Takes the line that [`next`](Self::next) returned, without a copy.
+    pub fn take_line(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
     }
 
-    /// The number of the request that the last skipped line answers, if it is an answer.
-    pub fn skipped_answer(&self) -> Option<u64> {
-        self.skipped.answered()
+    /// Returns the number of the request that the last skipped line answers, if it is an answer.
+    pub fn skipped_answer_id(&self) -> Option<u64> {
+        self.skipped.answered_request()
     }
 
     fn finish(&self, is_too_long: bool) -> Line<'_> {
@@ -96,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_of_all_lengths() {
-        let mut lines = Lines::new(&b"a\n\nmuch too long\r\nlast"[..], 5);
+        let mut lines = LineReader::new(&b"a\n\nmuch too long\r\nlast"[..], 5);
         let mut found = Vec::new();
         while let Some(line) = lines.next().await.expect("readable") {
             found.push(match line {

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 messages, taken apart as little as possible.
+//! JSON-RPC 2.0 messages, parsed as little as possible.
 
 use std::{borrow::Cow, fmt, hash};
 
@@ -6,33 +6,33 @@ use pegboard_core::text;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::json::{Raw, one_line, place_in, raw};
+use crate::json::{Raw, one_line, range_in, raw};
 
-/// Bytes of the message of a refusal; a longer one is cut.
+/// Maximum number of bytes of an error message; a longer one is cut.
 const MAX_MESSAGE: usize = 16 << 10;
 
-/// The identity of a request: a string or a number, exactly as its sender wrote it.
+/// The id of a request: a string or a number, exactly as its sender wrote it.
 #[derive(Clone, Debug)]
 pub struct Id(Raw);
 
 impl Id {
-    /// The identity in `value` if it can be one.
+    /// Returns the id in `value` if it is a valid one.
     pub fn of(value: &RawValue) -> Option<Self> {
         let is_id = value.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
         is_id.then(|| Self(value.to_owned()))
     }
 
-    /// As JSON.
+    /// Returns the id as JSON text.
     pub fn get(&self) -> &str {
         self.0.get()
     }
 
-    /// As a JSON value.
+    /// Returns the id as a JSON value.
     pub fn to_raw(&self) -> Raw {
         self.0.clone()
     }
 
-    /// The number, if it is one of ours.
+    /// Returns the id as a number, if it is one that Pegboard assigns.
     pub fn as_number(&self) -> Option<u64> {
         self.get().parse().ok()
     }
@@ -64,15 +64,15 @@ impl hash::Hash for Id {
     }
 }
 
-/// Why a request was refused, as the wire says it.
+/// A JSON-RPC error.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
-    /// What kind of failure.
+    /// The error code.
     pub code: i64,
-    /// What happened.
+    /// The error message.
     pub message: String,
-    /// More about it.
+    /// Further data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Raw>,
 }
@@ -97,13 +97,13 @@ impl RpcError {
     /// A protocol version that the server does not speak.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 
-    /// What a peer calls an error. One that is not in the right form is one all the same.
+    /// Reads the error of a peer. An error of an invalid form is still an error.
     fn of(value: &RawValue) -> Self {
         let mut error: Self = serde_json::from_str(value.get()).unwrap_or_else(|_| {
             let text = text::brief(value.get(), 500);
             Self::new(Self::INTERNAL, format!("malformed JSON-RPC error: {text}"))
         });
-        // It ends up in logs and on terminals.
+        // It is shown in logs and on terminals.
         if let Cow::Owned(clean) = text::clean(&error.message) {
             error.message = clean;
         }
@@ -113,12 +113,12 @@ impl RpcError {
         error
     }
 
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// With more about it.
+    /// Adds data.
     #[must_use]
     pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
         self.data = Some(raw(data));
@@ -126,35 +126,35 @@ impl RpcError {
     }
 }
 
-/// One message of either direction.
+/// A JSON-RPC message.
 #[derive(Debug)]
 pub enum Message {
-    /// Wants an answer.
+    /// A request, which needs a response.
     Request {
-        /// To be repeated in the answer.
+        /// The id, which the response repeats.
         id: Id,
-        /// What is wanted.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Option<Raw>,
     },
-    /// Wants none.
+    /// A notification, which has no response.
     Notification {
         /// What happened.
         method: String,
         /// More about it.
         params: Option<Raw>,
     },
-    /// The answer to a request.
+    /// The response to a request.
     Response {
-        /// Which request; `None` when its sender could not tell.
+        /// The id of the request; `None` if its sender could not read it.
         id: Option<Id>,
-        /// The result or the refusal.
+        /// The result or the error.
         outcome: Result<Raw, RpcError>,
     },
 }
 
-/// Why a text is no message.
+/// The error of parsing a message.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -201,26 +201,25 @@ impl<'a> Wire<'a> {
 }
 
 impl Message {
-    /// Reads one message.
+    /// Parses one message.
     ///
     /// # Errors
-    /// When the text is no JSON-RPC message.
+    /// When the text is not a JSON-RPC message.
     pub fn parse(text: &str) -> Result<Self, MessageError> {
         Self::of(Wire::read(text)?)
     }
 
-    /// [`parse`](Self::parse) of a large text: a result is cut out of it where it stands,
-    /// instead of being in memory twice.
+    /// Parses a large message without a copy: the text is cut to the result in place.
     ///
     /// # Errors
-    /// When the text is no JSON-RPC message.
+    /// When the text is not a JSON-RPC message.
     pub fn parse_large(mut text: String) -> Result<Self, MessageError> {
         let wire = Wire::read(&text)?;
         let Some(result) = wire.result.filter(|_| wire.method.is_none() && wire.error.is_none()) else {
             return Self::of(wire);
         };
         let id = wire.id()?;
-        let place = place_in(&text, result);
+        let place = range_in(&text, result);
         text.truncate(place.end);
         text.drain(..place.start);
         let result = RawValue::from_string(text).map_err(MessageError::NotJson)?;
@@ -241,7 +240,7 @@ impl Message {
         }
     }
 
-    /// Reads one message, or a batch of them as 2025-03-26 has it.
+    /// Parses one message, or a batch of messages of 2025-03-26.
     ///
     /// # Errors
     /// When the text is neither.
@@ -253,17 +252,17 @@ impl Message {
         parts.into_iter().map(|part| Self::parse(part.get())).collect()
     }
 
-    /// A request as one line.
+    /// Returns a request as one line.
     pub fn request(id: &Id, method: &str, params: Option<&RawValue>) -> String {
         line(format_args!("\"id\":{},\"method\":{}", id.get(), raw(method).get()), params)
     }
 
-    /// A notification as one line.
+    /// Returns a notification as one line.
     pub fn notification(method: &str, params: Option<&RawValue>) -> String {
         line(format_args!("\"method\":{}", raw(method).get()), params)
     }
 
-    /// An answer as one line.
+    /// Returns a response as one line.
     pub fn response(id: Option<&Id>, outcome: Result<&RawValue, &RpcError>) -> String {
         let id = id.map_or("null", Id::get);
         match outcome {

@@ -1,61 +1,61 @@
-//! Server-sent events, read piece by piece.
+//! An incremental parser of server-sent events (SSE).
 //!
-//! Written here because the size of an event must be bounded while it arrives; the crates
-//! for it collect an event whole first.
+//! Written here because the size of an event must be bounded while it arrives; existing crates
+//! first collect the whole event.
 
-/// One event.
+/// A server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
-    /// Its type; `message` if it does not say.
+pub struct SseEvent {
+    /// The type of the event; `message` by default.
     pub kind: String,
-    /// Its data lines, joined.
+    /// The data lines, joined by line breaks.
     pub data: String,
-    /// Where to go on after it.
+    /// The id for resuming the stream after this event.
     pub id: Option<String>,
-    /// How long to wait before asking again, in milliseconds.
+    /// The delay before reconnecting, in milliseconds.
     pub retry: Option<u64>,
 }
 
-/// Too much data without an end of event.
+/// The error of an event that exceeds the size limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event exceeds the limit of {limit} bytes")]
-pub struct EventTooLarge {
+pub struct SseEventTooLarge {
     limit: usize,
 }
 
-/// Turns pieces of a stream into events.
+/// Parses the chunks of a stream into events.
 #[derive(Debug)]
-pub struct EventReader {
+pub struct SseReader {
     buffer: Vec<u8>,
-    /// How much of the buffer is known to hold no line break.
+    /// Number of bytes of the buffer that are known to have no line break.
     searched: usize,
-    /// Whether the last line ended with a carriage return, to which a line feed may belong.
+    /// Whether the last line ended with a carriage return, which a line feed may follow.
     is_returned: bool,
     has_begun: bool,
-    event: Event,
+    event: SseEvent,
     has_data: bool,
     limit: usize,
 }
 
-impl EventReader {
-    /// A reader of events of at most `limit` bytes.
+impl SseReader {
+    /// Creates a reader of events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: Vec::new(),
             searched: 0,
             is_returned: false,
             has_begun: false,
-            event: Event::default(),
+            event: SseEvent::default(),
             has_data: false,
             limit,
         }
     }
 
-    /// Takes in `bytes`; the events that they complete.
+    /// Adds `bytes` and returns the events that they complete.
     ///
     /// # Errors
-    /// When an event is too large, in whatever pieces it comes. Nothing can be read then any more.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLarge> {
+    /// When an event is too large. The reader cannot be used after that.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, SseEventTooLarge> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
@@ -82,17 +82,17 @@ impl EventReader {
         Ok(events)
     }
 
-    fn check_size(&self, line: &[u8]) -> Result<(), EventTooLarge> {
+    fn check_size(&self, line: &[u8]) -> Result<(), SseEventTooLarge> {
         let is_too_large = line.len() + self.event.data.len() > self.limit;
-        if is_too_large { Err(EventTooLarge { limit: self.limit }) } else { Ok(()) }
+        if is_too_large { Err(SseEventTooLarge { limit: self.limit }) } else { Ok(()) }
     }
 
-    fn line(&mut self, line: &str, events: &mut Vec<Event>) {
+    fn line(&mut self, line: &str, events: &mut Vec<SseEvent>) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let line = line.strip_prefix('\u{feff}').filter(|_| is_first).unwrap_or(line);
         if line.is_empty() {
             let mut event = std::mem::take(&mut self.event);
-            // An event without data still says where to go on and how soon.
+            // An event without data can still have an id and a delay.
             if std::mem::take(&mut self.has_data) || event.id.is_some() || event.retry.is_some() {
                 if event.kind.is_empty() {
                     event.kind.push_str("message");
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(String, String)> {
-        let events = EventReader::new(1000).push(text.as_bytes()).expect("small");
+        let events = SseReader::new(1000).push(text.as_bytes()).expect("small");
         events.into_iter().map(|event| (event.kind, event.data)).collect()
     }
 
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn pauses_are_numbers() {
-        let read = |text: &str| EventReader::new(1000).push(text.as_bytes()).expect("small").pop();
+        let read = |text: &str| SseReader::new(1000).push(text.as_bytes()).expect("small").pop();
         let retry = |text: &str| read(text).and_then(|event| event.retry);
         assert_eq!(retry("retry: 500\n\n"), Some(500));
         assert_eq!(retry("retry: 500\nretry: soon\nretry:\nretry: 99999999999999999999\n\n"), Some(500));
@@ -159,16 +159,16 @@ mod tests {
 
     #[test]
     fn endless_events_are_refused() {
-        let mut reader = EventReader::new(10);
-        assert_eq!(reader.push(&[b'x'; 11]), Err(EventTooLarge { limit: 10 }));
+        let mut reader = SseReader::new(10);
+        assert_eq!(reader.push(&[b'x'; 11]), Err(SseEventTooLarge { limit: 10 }));
     }
 
     #[test]
     fn large_events_are_refused_in_any_pieces() {
         let text = "data: 123\ndata: 456\ndata: 789\n\n";
-        let whole = |limit| EventReader::new(limit).push(text.as_bytes()).is_ok();
+        let whole = |limit| SseReader::new(limit).push(text.as_bytes()).is_ok();
         let torn = |limit| {
-            let mut reader = EventReader::new(limit);
+            let mut reader = SseReader::new(limit);
             text.bytes().all(|byte| reader.push(&[byte]).is_ok())
         };
         let fitting: Vec<usize> = (0..40).filter(|limit| whole(*limit)).collect();
@@ -180,10 +180,10 @@ mod tests {
         #[test]
         fn pieces_make_the_same_events(text in "(data: [a-z]{0,5}|event: e|:c|\n|\r|\r\n){0,24}", at in 0usize..60) {
             let at = at.min(text.len());
-            let mut reader = EventReader::new(1000);
+            let mut reader = SseReader::new(1000);
             let mut events = reader.push(&text.as_bytes()[..at]).expect("small");
             events.extend(reader.push(&text.as_bytes()[at..]).expect("small"));
-            let whole = EventReader::new(1000).push(text.as_bytes()).expect("small");
+            let whole = SseReader::new(1000).push(text.as_bytes()).expect("small");
             prop_assert_eq!(events, whole);
         }
     }

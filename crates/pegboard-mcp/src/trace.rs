@@ -1,4 +1,4 @@
-//! The trace context of a request as W3C defines it: parent, state and baggage.
+//! The W3C trace context of a request: parent, state and baggage.
 //!
 //! Clients send it in headers or in `_meta`, and servers get it in the same way. With the feature `opentelemetry`, spans
 //! join the trace of their request. Without it, a context is passed on as it came.
@@ -9,20 +9,20 @@ mod spans;
 #[cfg(not(feature = "opentelemetry"))]
 use tracing::Span;
 
-/// What the texts are called, as headers and in `_meta`.
+/// The names of the parts, as headers and in `_meta`.
 pub const KEYS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
-/// So much of the state is passed on; what vendors must at least support.
+/// Maximum number of bytes of the state, which is the minimum that vendors must support.
 const MAX_STATE: usize = 512;
 
-/// Entries of the state, as the standard has it.
+/// Maximum number of entries of the state, from the standard.
 const MAX_MEMBERS: usize = 32;
 
-/// Baggage beyond either of these need not be passed on.
+/// Maximum number of bytes of the baggage.
 const MAX_BAGGAGE: usize = 8192;
 const MAX_ITEMS: usize = 64;
 
-/// Whose trace a request belongs to. Every text in it is well-formed.
+/// The trace context of a request. All its parts are well-formed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
     parent: Option<String>,
@@ -31,8 +31,8 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Takes over what is well-formed of that which `find` knows under each of [`KEYS`]. A
-    /// state without a parent says nothing.
+    /// Reads the parts that `find` returns for each of [`KEYS`], without malformed ones. A state
+    /// without a parent is ignored.
     ///
     /// ```
     /// use pegboard_mcp::trace::TraceContext;
@@ -44,11 +44,11 @@ impl TraceContext {
     pub fn read(find: impl Fn(&str) -> Option<String>) -> Self {
         let [parent, state, baggage] = KEYS;
         let parent = find(parent).filter(|text| is_parent(text));
-        let state = parent.as_ref().and_then(|_| find(state)).and_then(|text| sound_state(&text));
-        Self { parent, state, baggage: find(baggage).and_then(|text| sound_baggage(&text)) }
+        let state = parent.as_ref().and_then(|_| find(state)).and_then(|text| valid_state(&text));
+        Self { parent, state, baggage: find(baggage).and_then(|text| valid_baggage(&text)) }
     }
 
-    /// This, with what is missing taken from `other`: a parent with its state, or baggage.
+    /// Fills missing parts from `other`: a parent with its state, or baggage.
     #[must_use]
     pub fn or(self, other: impl FnOnce() -> Self) -> Self {
         if self.parent.is_some() && self.baggage.is_some() {
@@ -60,12 +60,12 @@ impl TraceContext {
         Self { parent, state, baggage: self.baggage.or(other.baggage) }
     }
 
-    /// The number of the trace.
+    /// Returns the id of the trace.
     pub fn trace_id(&self) -> Option<&str> {
         self.parent.as_deref().and_then(|parent| parent.get(3..35))
     }
 
-    /// What there is to pass on, by key.
+    /// Returns the parts by key.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let texts = [&self.parent, &self.state, &self.baggage];
         KEYS.into_iter().zip(texts).filter_map(|(key, text)| Some((key, text.as_deref()?)))
@@ -83,7 +83,7 @@ impl TraceContext {
     }
 }
 
-/// `00-TRACE-SPAN-FLAGS`; a later version may add more behind it.
+/// Returns whether a text is `00-TRACE-SPAN-FLAGS`; a later version may append more.
 fn is_parent(text: &str) -> bool {
     let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_set = |part: &str| part.bytes().any(|byte| byte != b'0');
@@ -105,11 +105,11 @@ fn is_parent(text: &str) -> bool {
     has_lengths && has_digits && version != "ff" && is_set(trace) && is_set(span) && may_go_on
 }
 
-/// The entries of a state that can be passed on: all, or as many of the newest as there is
-/// room for. A state with an entry that is none is worth nothing.
-fn sound_state(text: &str) -> Option<String> {
+/// Returns the entries of a state that can be passed on: all, or as many of the newest as fit. A
+/// state with a malformed entry is dropped.
+fn valid_state(text: &str) -> Option<String> {
     let mut sound = String::new();
-    // Empty entries are allowed, and mean nothing.
+    // Empty entries are allowed, and have no meaning.
     let members = text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty());
     for member in members.take(MAX_MEMBERS) {
         if !is_member(member) {
@@ -134,8 +134,8 @@ fn is_member(member: &str) -> bool {
     is_key && (1..=256).contains(&value.len()) && value.bytes().all(is_value_byte)
 }
 
-/// The items of baggage that can be passed on, as they are written.
-fn sound_baggage(text: &str) -> Option<String> {
+/// Returns the items of baggage that can be passed on, unchanged.
+fn valid_baggage(text: &str) -> Option<String> {
     let mut sound = String::new();
     let items = text.split(',').map(|item| item.trim_matches([' ', '\t'])).filter(|item| !item.is_empty());
     for item in items.take(MAX_ITEMS) {
@@ -153,7 +153,7 @@ fn sound_baggage(text: &str) -> Option<String> {
     (!sound.is_empty()).then_some(sound)
 }
 
-/// `key=value`, perhaps with `;properties`: what a header can carry, and no more.
+/// Returns whether a text is `key=value`, optionally with `;properties`, in header characters.
 fn is_item(item: &str) -> bool {
     let Some((key, value)) = item.split_once('=') else { return false };
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -48,7 +48,7 @@ pub fn keep_capabilities(needed: &[CapabilitySet]) -> io::Result<()> {
 }
 
 /// Undoes [`keep_capabilities`] for the programs that this process starts.
-pub fn forget_capabilities() -> io::Result<()> {
+pub fn drop_kept_capabilities() -> io::Result<()> {
     let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
     clear_ambient_capability_set()?;
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)

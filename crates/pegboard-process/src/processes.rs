@@ -1,11 +1,11 @@
-//! The processes below this one: finding them, waiting for them, ending them.
+//! The descendants of this process: finding them, waiting for them, ending them.
 //!
-//! A process that loses its parent is handed to the nearest ancestor that adopts orphans.
-//! So a program that adopts them finds everything that it ever started in the table of
-//! processes, whatever groups and sessions that has made for itself.
+//! A process that loses its parent is handed to the nearest ancestor that adopts orphans. So a
+//! program that adopts them finds everything that it ever started in the process table, even in
+//! other groups and sessions.
 //!
-//! Every function exists on every system with the same signature, and does nothing where the system
-//! has no such thing. Tests also compile and run what other systems get.
+//! Every function exists on every system with the same signature, and does nothing if the system
+//! lacks the feature. Tests also compile and run the variants of other systems.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -26,7 +26,7 @@ use self::linux as table;
 use self::not_linux as table;
 #[cfg(not(unix))]
 use self::not_unix as system;
-use self::table::Entries;
+use self::table::TableReader;
 #[cfg(unix)]
 use self::unix as system;
 pub use self::{
@@ -34,62 +34,62 @@ pub use self::{
     table::{adopt_orphans, hide_memory, lower_thread_priority},
 };
 
-/// How often it is asked again whether anything is left.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often remaining processes are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// For how many looks' time what is left is killed without a pause.
-const HASTE: Duration = Duration::from_secs(1);
+/// How long remaining processes are killed without a pause.
+const BUSY_KILL_TIME: Duration = Duration::from_secs(1);
 
-/// How long it is tried to read a table that cannot be read. What ends meanwhile gives back
-/// what reading takes.
-const BLIND: Duration = Duration::from_secs(2);
+/// How long to retry when the process table cannot be read. Processes that end meanwhile free the
+/// resources for reading it.
+const READ_RETRY_TIME: Duration = Duration::from_secs(2);
 
-/// A process below this one.
+/// A descendant of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// The process id.
     pub pid: i32,
-    /// The number of its parent.
+    /// The process id of its parent.
     pub parent: i32,
-    /// The group it is in.
+    /// The process group.
     pub group: i32,
-    /// The session it is in.
+    /// The session.
     pub session: i32,
-    /// How many threads it has.
+    /// Number of threads.
     pub threads: usize,
-    /// Whether it still runs; otherwise its parent has not taken note of its end yet.
+    /// Whether the process still runs; otherwise it is a zombie.
     pub is_running: bool,
 }
 
-/// A limit that ended a process.
+/// The resource limit that ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndedBy {
-    /// It used too much processor time.
+pub enum ExceededLimit {
+    /// The limit of processor time.
     CpuTime,
-    /// It used too much memory, or the machine had too little.
+    /// The limit of memory, or of the memory of the machine.
     Memory,
 }
 
-/// The table of all processes. It stays open: whoever takes our descriptors away must not
-/// make everything look as if nothing were there.
+/// The process table. It stays open, so that a shortage of file descriptors cannot make it look
+/// empty.
 #[derive(Debug)]
-pub struct Table {
-    entries: Entries,
+pub struct ProcessTable {
+    entries: TableReader,
 }
 
-impl Table {
+impl ProcessTable {
     /// Opens the table.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { entries: Entries::open()? })
+        Ok(Self { entries: TableReader::open()? })
     }
 
-    /// Every process below this one. On systems other than Linux none is found.
+    /// Returns all descendants of this process. On systems other than Linux none is found.
     pub fn descendants(&mut self) -> io::Result<Vec<Process>> {
         self.entries.descendants()
     }
 
-    /// Asks everything below this process to end and makes what has not after `grace`, at once
-    /// when that is zero. Returns when nothing is left, or with why that cannot be told.
+    /// Terminates all descendants, and kills those that are left after `grace`, at once if that is
+    /// zero. Returns when none is left, or with the error of reading the table.
     pub fn end_all(&mut self, grace: Duration) -> io::Result<()> {
         let (mut waited, mut blind) = (Duration::ZERO, Duration::ZERO);
         let mut empty_looks = 0;
@@ -100,32 +100,35 @@ impl Table {
         }
         loop {
             system::reap();
-            let is_empty =
-                match if waited < grace { self.is_quiet() } else { self.entries.kill().map(|is_any| !is_any) } {
-                    Ok(is_empty) => is_empty,
-                    Err(error) if blind >= BLIND => return Err(error),
-                    Err(_) => {
-                        blind += LOOK;
-                        thread::sleep(LOOK);
-                        false
-                    }
-                };
-            // The table is read entry by entry: one that changes its parent meanwhile can be
+            let is_empty = match if waited < grace {
+                self.has_no_descendants()
+            } else {
+                self.entries.kill().map(|is_any| !is_any)
+            } {
+                Ok(is_empty) => is_empty,
+                Err(error) if blind >= READ_RETRY_TIME => return Err(error),
+                Err(_) => {
+                    blind += POLL_INTERVAL;
+                    thread::sleep(POLL_INTERVAL);
+                    false
+                }
+            };
+            // The table is read entry by entry: a process that changes its parent meanwhile can be
             // missed once.
             empty_looks = if is_empty { empty_looks + 1 } else { 0 };
             if empty_looks == 3 {
                 return Ok(());
             }
-            // What multiplies must not get time to; what cannot be killed yet must not cost us
-            // all.
-            if is_empty || waited < grace || waited > grace + HASTE {
-                thread::sleep(LOOK);
+            // Processes that multiply must be killed fast; those that cannot be killed yet must not
+            // use a whole core.
+            if is_empty || waited < grace || waited > grace + BUSY_KILL_TIME {
+                thread::sleep(POLL_INTERVAL);
             }
-            waited += LOOK;
+            waited += POLL_INTERVAL;
         }
     }
 
-    fn is_quiet(&mut self) -> io::Result<bool> {
+    fn has_no_descendants(&mut self) -> io::Result<bool> {
         Ok(!self.descendants()?.iter().any(|process| process.is_running))
     }
 }

@@ -1,4 +1,4 @@
-//! The program that a command means.
+//! Finds the program of a command.
 
 use std::{
     env,
@@ -8,14 +8,14 @@ use std::{
 
 use crate::System;
 
-/// Why a command means no program.
+/// The error of a command without a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// There is none of this name.
+    /// There is no program with this name.
     #[error("no program `{0}`")]
     NotFound(String),
-    /// There is a file, which cannot be run.
+    /// The file is not executable.
     #[error("`{}` is not executable", .0.display())]
     NotExecutable(PathBuf),
 }
@@ -37,7 +37,7 @@ pub fn find(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Result<P
     Err(unfit.map_or_else(|| ProgramError::NotFound(command.to_owned()), ProgramError::NotExecutable))
 }
 
-/// The files that may be meant, the best first.
+/// Returns the files that the command may name, the preferred one first.
 fn candidates(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Vec<PathBuf> {
     if command.contains(['/', MAIN_SEPARATOR]) {
         return vec![cwd.unwrap_or(Path::new("")).join(command)];

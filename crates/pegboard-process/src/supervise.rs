@@ -1,14 +1,14 @@
-//! The small program between us and a server, that leaves no process behind.
+//! The supervisor of a server: a small process between Pegboard and the server that leaves no process behind.
 //!
-//! A child whose parent is killed goes on running, and so does everything it started. A
+//! A child whose parent is killed continues to run, and so do its descendants. A
 //! parent-death signal would reach the child alone. So each server runs under a supervisor:
 //! it hands its own standard streams to the server, and watches the pipe of standard error.
-//! When nobody reads that pipe any more, we are gone, in whatever way, and it ends the
-//! server with all its descendants, those in other sessions and groups included.
+//! When the read end of that pipe is closed, Pegboard has ended, and the supervisor ends the
+//! server with all its descendants, including those in other sessions and groups.
 //!
-//! When the supervisor is killed as well, the kernel is all that is left: the server has a
-//! parent-death signal (`leaf.rs`), and in a process namespace everything below it ends with the
-//! namespace's first process (`namespace.rs`).
+//! If the supervisor is killed as well, the kernel ends the server: it has a parent-death signal
+//! (`leaf.rs`), and in a process namespace everything below it ends with the namespace's first
+//! process (`namespace.rs`).
 
 #[cfg(target_os = "linux")]
 mod leaf;
@@ -25,16 +25,17 @@ pub use self::linux::run;
 #[cfg(not(target_os = "linux"))]
 pub use self::not_linux::run;
 
-/// Whether a server that is a child process runs in a process (PID) namespace, so that
-/// everything it has started ends with it even when Pegboard and its supervisor are killed.
+/// Whether a server that is a child process runs in a process (PID) namespace, so that all its
+/// descendants end with it even if Pegboard and its supervisor are killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessNamespace {
-    /// No.
+    /// The server has no process namespace.
     #[default]
     Off,
-    /// Where that needs no user namespace, that is with `CAP_SYS_ADMIN`; otherwise no.
+    /// The server has a process namespace if that needs no user namespace, i.e. with `CAP_SYS_ADMIN`.
     Auto,
-    /// Yes, in a user namespace where that is needed; where it fails, the server does not start.
+    /// The server has a process namespace, in a user namespace if needed; if that fails, it does not
+    /// start.
     On,
 }
 
@@ -62,18 +63,18 @@ impl ProcessNamespace {
     }
 }
 
-/// Which part of the program this process is.
+/// The role of a process in the supervision of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Watches over a server, in a process namespace or not.
+pub enum Role {
+    /// Supervises a server, in a process namespace or not.
     Supervisor(ProcessNamespace),
-    /// Becomes the server, and ends with the process of this number, its parent.
+    /// Becomes the server, and ends with its parent, which has this process id.
     Leaf(i32),
-    /// The first process of a process namespace: starts the server and ends with the process of
-    /// this number, its parent.
+    /// The first process of a process namespace: starts the server and ends with its parent, which has
+    /// this process id.
     Init(i32),
     /// The same in a user namespace, whose capabilities are not for the server.
     UserInit(i32),
-    /// Tries whether a process namespace can be set up, and starts nothing.
+    /// Tests whether a process namespace can be set up, without starting anything.
     Trial(i32),
 }

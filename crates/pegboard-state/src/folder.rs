@@ -1,4 +1,4 @@
-//! A folder of small files that are there whole or not at all, for their owner alone.
+//! A private folder of small files that are replaced atomically.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -10,40 +10,40 @@ use std::{
 
 use crate::platform;
 
-/// What the names of files that are not finished begin with.
-const UNFINISHED: &str = ".writing-";
+/// Prefix of the names of temporary files.
+const TEMPORARY_PREFIX: &str = ".writing-";
 
-/// How often it is looked whether a lock is free.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often a held lock is tried again.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Whether a file is one that somebody was still writing.
-pub fn is_unfinished(name: &str) -> bool {
-    name.starts_with(UNFINISHED)
+/// Returns whether a file is a temporary one that was not finished.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with(TEMPORARY_PREFIX)
 }
 
-/// By what it is seen that a file is another one.
+/// The modification time, size and number of a file, which change when it is replaced.
 pub type Stamp = (Option<SystemTime>, u64, u64);
 
-/// A lock that other programs respect. The system gives it back when we end.
+/// A lock between processes. The system releases it when this process ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// A folder of files that are there whole or not at all, for their owner alone.
+/// A private folder of files that are replaced atomically.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Opens the folder, and makes it and those above it where they are missing.
+    /// Opens the folder, and creates it and its parents if they are missing.
     ///
     /// # Errors
-    /// When it can be neither read nor made, or others could write to it.
+    /// When it can be neither read nor created, or other users could write to it.
     pub fn open(path: &Path) -> io::Result<Self> {
         if !path.is_dir() {
             platform::create_private_folder(path)?;
         }
-        // Where others can write, they could put a key of theirs and tools of theirs.
+        // Other users who can write here could replace the key and the tools.
         platform::check_owner(path)?;
         Ok(Self(path.to_owned()))
     }
@@ -53,18 +53,18 @@ impl Folder {
         &self.0
     }
 
-    /// Writes a file, and removes it again.
+    /// Checks that the folder is writable: writes a file and removes it again.
     pub fn check_writable(&self) -> io::Result<()> {
         self.write("check", b"", false).map(drop)
     }
 
-    /// The content of a file; `None` if it has more than `most` bytes.
+    /// Returns the content of a file; `None` if it has more than `most` bytes.
     ///
     /// # Errors
     /// When the system refuses, or it is not a regular file.
     pub fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         let path = self.0.join(name);
-        // Before it is opened: a pipe would keep us waiting.
+        // Checked before it is opened: a pipe would block.
         let data = fs::symlink_metadata(&path)?;
         if !data.is_file() {
             return Err(io::Error::other("not a regular file"));
@@ -75,8 +75,8 @@ impl Folder {
         Ok((bytes.len() <= most).then_some(bytes))
     }
 
-    /// Puts a file in the place of the one with this name. Whoever reads meanwhile, and
-    /// whoever comes after a crash, finds the old content or the new.
+    /// Replaces a file atomically. Readers, also after a crash, find either the old content or the
+    /// new one.
     pub fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let finished = self.write(name, content, true)?;
         fs::rename(&finished.0, self.0.join(name))?;
@@ -84,80 +84,80 @@ impl Folder {
         Ok(())
     }
 
-    /// Puts a file in the place of the one with this name without waiting for the disk: for
-    /// what is written often and can be lost when the machine itself goes down.
+    /// Replaces a file atomically without waiting for the disk, for data that is written often and may
+    /// be lost when the machine crashes.
     ///
     /// # Errors
     /// When the system refuses; then the old content is still there.
-    pub fn replace_quickly(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub fn replace_without_sync(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let finished = self.write(name, content, false)?;
         fs::rename(&finished.0, self.0.join(name))
     }
 
-    /// Adds a file unless there is one of this name; whether it was added.
+    /// Adds a file unless it exists, and returns whether it was added.
     pub fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let finished = self.write(name, content, true)?;
         let path = self.0.join(name);
-        // Of several that do so at once one succeeds, with its whole content.
+        // Of several processes at once, one succeeds with its whole content.
         match fs::hard_link(&finished.0, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             Ok(()) => {}
-            // Not every disk has second names; then the last one counts.
+            // Not every file system has hard links; then the last writer wins.
             Err(_) => fs::rename(&finished.0, &path)?,
         }
         self.sync();
         Ok(true)
     }
 
-    /// A file with this content under a name of its own, on the disk if it `must_last`.
-    fn write(&self, name: &str, content: &[u8], must_last: bool) -> io::Result<Unfinished> {
-        // Not by the number of the process: two containers that share a disk both have a first.
+    /// Writes a temporary file, and waits for the disk if it `must_last`.
+    fn write(&self, name: &str, content: &[u8], must_last: bool) -> io::Result<TemporaryFile> {
+        // Not with the process id: two containers that share a disk can have the same.
         let mut own = [0; 8];
         getrandom::fill(&mut own).map_err(io::Error::other)?;
-        let path = self.0.join(format!("{UNFINISHED}{:016x}-{name}", u64::from_le_bytes(own)));
+        let path = self.0.join(format!("{TEMPORARY_PREFIX}{:016x}-{name}", u64::from_le_bytes(own)));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         platform::restrict_to_owner(&mut options);
         let mut file = options.open(&path)?;
-        let unfinished = Unfinished(path);
+        let unfinished = TemporaryFile(path);
         file.write_all(content)?;
-        // Without this a file could have its new name before it has its content.
+        // Without this, a file could get its new name before its content is on the disk.
         if must_last {
             file.sync_all()?;
         }
         Ok(unfinished)
     }
 
-    /// When a file was last written or marked.
+    /// Returns the time when a file was last written or touched.
     pub fn modified(&self, name: &str) -> io::Result<SystemTime> {
         fs::symlink_metadata(self.0.join(name))?.modified()
     }
 
-    /// What a file looks like from outside, if it is there.
+    /// Returns the stamp of a file, if it exists.
     pub fn stamp(&self, name: &str) -> Option<Stamp> {
         let data = fs::symlink_metadata(self.0.join(name)).ok()?;
         Some((data.modified().ok(), data.len(), platform::file_number(&data)))
     }
 
-    /// Waits until nobody else has the lock with this name, and has it until it is dropped.
+    /// Waits for the lock with this name, which is held until it is dropped.
     pub fn lock(&self, name: &str) -> io::Result<Lock> {
         let file = self.open_lock(name)?;
         file.lock()?;
         Ok(Lock { _file: file })
     }
 
-    /// [`lock`](Self::lock) that waits no longer than `patience`.
-    pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<Lock> {
+    /// Waits for the lock with this name, at most `timeout`.
+    pub fn lock_within(&self, name: &str, timeout: Duration) -> io::Result<Lock> {
         let file = self.open_lock(name)?;
         let start = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Lock { _file: file }),
                 Err(TryLockError::Error(error)) => return Err(error),
-                // The system can wait for ever or not at all.
-                Err(TryLockError::WouldBlock) if start.elapsed() < patience => thread::sleep(LOOK),
+                // The system can wait for a lock for ever or not at all.
+                Err(TryLockError::WouldBlock) if start.elapsed() < timeout => thread::sleep(LOCK_POLL_INTERVAL),
                 Err(TryLockError::WouldBlock) => {
-                    let reason = format!("another process has held the lock for {patience:?}");
+                    let reason = format!("another process has held the lock for {timeout:?}");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
                 }
             }
@@ -171,7 +171,7 @@ impl Folder {
         options.open(self.0.join(name))
     }
 
-    /// Marks a file as used now.
+    /// Sets the modification time of a file to now.
     ///
     /// # Errors
     /// When the system refuses.
@@ -186,7 +186,7 @@ impl Folder {
         fs::remove_file(self.0.join(name))
     }
 
-    /// The names of what is in it, as far as it can be ours.
+    /// Returns the names of the files that are UTF-8.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -195,28 +195,28 @@ impl Folder {
         Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
-    /// Removes files that other programs have not finished to write for an hour.
-    pub fn remove_unfinished(&self) {
+    /// Removes temporary files that are older than an hour.
+    pub fn remove_abandoned(&self) {
         let names = self.names().unwrap_or_default();
-        for name in names.iter().filter(|name| is_unfinished(name)) {
+        for name in names.iter().filter(|name| is_temporary(name)) {
             let age = self.modified(name).ok().and_then(|then| then.elapsed().ok());
             if age.is_some_and(|age| age.as_secs() > 3600) {
-                // Another program may have been faster.
+                // Another process may already have removed it.
                 let _ = self.remove(name);
             }
         }
     }
 
-    /// Brings new names to the disk. Without it they are lost in a crash, and nothing else.
+    /// Writes new names to the disk. Without this they can be lost in a crash.
     fn sync(&self) {
         let _ = File::open(&self.0).and_then(|folder| folder.sync_all());
     }
 }
 
-/// A file that goes away again unless it got another name.
-struct Unfinished(PathBuf);
+/// A temporary file, which is removed unless it was renamed.
+struct TemporaryFile(PathBuf);
 
-impl Drop for Unfinished {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -234,12 +234,12 @@ mod tests {
         // A program in another container, with the same number and as many files behind it,
         // writes under names that it comes to in the same way.
         let theirs: Vec<PathBuf> =
-            (0..64).map(|next| path.join(format!("{UNFINISHED}{}-{next}-a", std::process::id()))).collect();
+            (0..64).map(|next| path.join(format!("{TEMPORARY_PREFIX}{}-{next}-a", std::process::id()))).collect();
         theirs.iter().for_each(|file| fs::write(file, "theirs").expect("written"));
-        let ours: Vec<Unfinished> = (0..8).map(|_| folder.write("a", b"ours", false).expect("written")).collect();
+        let ours: Vec<TemporaryFile> = (0..8).map(|_| folder.write("a", b"ours", false).expect("written")).collect();
         assert!(theirs.iter().all(|file| fs::read(file).is_ok_and(|text| text == b"theirs")));
         assert!(ours.iter().all(|file| fs::read(&file.0).is_ok_and(|text| text == b"ours")));
-        assert!(folder.names().expect("names").iter().all(|name| is_unfinished(name)));
+        assert!(folder.names().expect("names").iter().all(|name| is_temporary(name)));
         drop(ours);
         assert_eq!(folder.names().expect("names").len(), theirs.len());
         let _ = fs::remove_dir_all(&path);

@@ -1,4 +1,4 @@
-//! The secret of an installation, and what is made with it.
+//! The secret key of an installation, and its signatures.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use ring::{digest::SHA256, hmac};
 
 use super::folder::Folder;
 
-/// The file of the key.
+/// The name of the file with the key.
 const FILE: &str = "key";
 
-/// Bytes of a key, and of everything that is made with it.
+/// Number of bytes of a key and of a signature.
 pub const BYTES: usize = 32;
 
-/// Random bytes that an installation keeps for itself.
+/// The random secret key of an installation.
 ///
-/// A configuration holds tokens and passwords, and its fingerprint is the name of a file. A
-/// plain hash of them could be tried out by whoever sees that name: most of a configuration
-/// is well known, and many passwords are short. With a key that only the owner can read,
-/// there is nothing to try out; a backup or a listing of the folder without it says nothing.
-/// The same key seals the content, so that a file that was not written here is not believed.
+/// A configuration contains tokens and passwords, and its fingerprint is the name of a file. With a
+/// plain hash, a reader of that name could guess them: most of a configuration is well known, and
+/// many passwords are short. With a key that only the owner can read, guesses cannot be checked; a
+/// backup or a listing of the folder without the key reveals nothing. The same key signs the
+/// content, so that a file from elsewhere is not used.
 pub struct Key([u8; BYTES]);
 
 impl std::fmt::Debug for Key {
@@ -28,14 +28,14 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// The key of a folder; a new one where there is none, or none that can be one.
+    /// Reads the key of a folder; creates a new one if it is missing or invalid.
     pub fn of(folder: &Folder) -> io::Result<Self> {
         match read(folder)? {
             Some(key) => Ok(key),
             None => {
                 let mut bytes = [0; BYTES];
                 getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-                // Another program may have been first; then its key counts.
+                // Another process may have been first; then its key is used.
                 if !folder.add(FILE, &bytes)? && read(folder)?.is_none() {
                     folder.replace(FILE, &bytes)?;
                 }
@@ -44,19 +44,19 @@ impl Key {
         }
     }
 
-    /// Whether a folder has a key.
+    /// Returns whether a folder has a key.
     pub fn is_in(folder: &Folder) -> io::Result<bool> {
         Ok(read(folder)?.is_some())
     }
 
-    /// The same one for everybody, which protects nothing.
+    /// Returns a fixed key, which protects nothing.
     #[cfg(fuzzing)]
-    pub fn always() -> Self {
+    pub fn fixed() -> Self {
         Self([7; BYTES])
     }
 
-    /// HMAC-SHA-256 of the parts. Each is preceded by its length, so that no two lists of
-    /// parts are the same bytes; `purpose` keeps apart what is made for different ends.
+    /// Returns the HMAC-SHA-256 of the parts. Each is preceded by its length, so that different lists
+    /// of parts have different bytes; `purpose` separates signatures of different uses.
     pub fn sign<'a>(&self, purpose: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; BYTES] {
         let mut message = Vec::new();
         for part in [purpose.as_bytes()].into_iter().chain(parts) {
@@ -67,7 +67,7 @@ impl Key {
     }
 }
 
-/// SHA-256, for what is too long to be copied into a message.
+/// Returns the SHA-256 of data that is too long to be signed directly.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     first_bytes(ring::digest::digest(&SHA256, bytes).as_ref())
 }

@@ -1,4 +1,4 @@
-//! Small files of an installation: replaced as a whole, readable for their owner alone, and signed, so that a file from
+//! Small files of an installation: replaced atomically, private to their owner, and signed, so that a file from
 //! elsewhere is not used.
 
 mod folder;
@@ -12,68 +12,68 @@ use std::{
 };
 
 pub use self::{
-    folder::{Folder, Lock, Stamp, is_unfinished},
+    folder::{Folder, Lock, Stamp, is_temporary},
     key::{BYTES, Key, digest},
 };
 
-/// What the files of a store are.
+/// The kind of the files of a store.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
-    /// What every file begins with, and the end of its name.
+pub struct FileKind {
+    /// The first word of every file, and the suffix of its name.
     pub name: &'static str,
-    /// Grows with every change of what is written.
+    /// The version of the file format.
     pub version: u32,
-    /// A larger file is neither written nor read.
+    /// Maximum number of bytes of a file that is written or read.
     pub max_bytes: usize,
 }
 
-/// Why a file was not used.
+/// The reason why a file is not used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// There is none.
+    /// The file does not exist.
     #[error("not found")]
     Missing,
-    /// The system refuses.
+    /// The file cannot be read.
     #[error("cannot be read")]
     Io(#[source] io::Error),
-    /// Nothing of ours is so large.
+    /// The file is too large.
     #[error("too large")]
     TooLarge,
-    /// Another version of this program has written it.
+    /// Another version of Pegboard has written the file.
     #[error("written by another version of Pegboard")]
     Version,
-    /// It is damaged, or was made elsewhere.
+    /// The file is damaged, or comes from another installation.
     #[error("invalid signature: the file is damaged, or comes from another installation")]
     Seal,
 }
 
-/// A folder of sealed files of one kind, and the key that names and seals are made with.
-/// Several programs may share it.
+/// A folder of signed files of one kind, with the key for names and signatures. Several processes
+/// may share it.
 #[derive(Debug)]
 pub struct Store {
     folder: Folder,
     key: Key,
-    kind: Kind,
+    kind: FileKind,
 }
 
 impl Store {
-    /// Opens the folder, and makes it and its key where they are missing.
+    /// Opens the folder, and creates it and its key if they are missing.
     ///
     /// # Errors
-    /// When it can be neither read nor made, or others could write to it.
-    pub fn open(path: &Path, kind: Kind) -> io::Result<Self> {
+    /// When it can be neither read nor created, or other users could write to it.
+    pub fn open(path: &Path, kind: FileKind) -> io::Result<Self> {
         let folder = Folder::open(path)?;
         let key = Key::of(&folder)?;
         Ok(Self { folder, key, kind })
     }
 
-    /// [`open`](Self::open) that refuses a folder with files of this kind and without their
-    /// key: with a new key they would count as missing.
+    /// Opens the folder like [`open`](Self::open), but fails if there are files of this kind without
+    /// their key: with a new key they would be invalid.
     ///
     /// # Errors
     /// When the folder cannot be used, or the key is missing.
-    pub fn open_with_key(path: &Path, kind: Kind) -> io::Result<Self> {
+    pub fn open_with_key(path: &Path, kind: FileKind) -> io::Result<Self> {
         let folder = Folder::open(path)?;
         let is_of_kind = |file: &String| file.strip_suffix(kind.name).is_some_and(|name| name.ends_with('.'));
         if !Key::is_in(&folder)? && folder.names()?.iter().any(is_of_kind) {
@@ -84,17 +84,17 @@ impl Store {
         Self::open(path, kind)
     }
 
-    /// A short text that only whoever knows `secret` and the key can come to, in letters and
-    /// digits. What is made for different purposes has nothing in common.
-    pub fn mark(&self, purpose: &str, secret: &[u8]) -> String {
+    /// Returns a short keyed hash of `secret` in letters and digits, which cannot be computed without
+    /// the key. Hashes for different purposes are unrelated.
+    pub fn keyed_hash(&self, purpose: &str, secret: &[u8]) -> String {
         let parts = [self.kind.name.as_bytes(), secret];
         self.key.sign(purpose, parts).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What was saved under a name.
+    /// Reads the content of a file.
     ///
     /// # Errors
-    /// When there is nothing, or nothing that can be trusted.
+    /// When the file is missing or invalid.
     pub fn load(&self, name: &str) -> Result<Vec<u8>, LoadError> {
         let mut bytes = match self.folder.read(&self.file(name), self.kind.max_bytes + MAX_LINE) {
             Ok(Some(bytes)) => bytes,
@@ -105,45 +105,45 @@ impl Store {
         let end = bytes.iter().take(MAX_LINE).position(|byte| *byte == b'\n').ok_or(LoadError::Version)?;
         let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let body = bytes.split_off(end + 1);
-        let sealed = line.strip_prefix(&self.head()).ok_or(LoadError::Version)?;
+        let sealed = line.strip_prefix(&self.first_line()).ok_or(LoadError::Version)?;
         if self.seal(name, &body) == sealed { Ok(body) } else { Err(LoadError::Seal) }
     }
 
-    /// Saves something under a name, in place of what was there. A crash of this program
-    /// leaves the old or the new; one of the machine may leave neither.
+    /// Replaces the content of a file. A crash of this process leaves the old or the new content; a
+    /// crash of the machine may leave neither.
     ///
     /// # Errors
     /// When it is too large or the system refuses; then the old is still there.
     pub fn save(&self, name: &str, body: &[u8]) -> io::Result<()> {
-        self.folder.replace_quickly(&self.file(name), &self.sealed(name, body)?)
+        self.folder.replace_without_sync(&self.file(name), &self.sealed(name, body)?)
     }
 
-    /// The file with this content.
+    /// Returns a signed file with this content.
     fn sealed(&self, name: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         if body.len() > self.kind.max_bytes {
             let most = self.kind.max_bytes;
             return Err(io::Error::other(format!("the content is {} bytes, over the limit of {most}", body.len())));
         }
-        let mut content = format!("{}{}\n", self.head(), self.seal(name, body)).into_bytes();
+        let mut content = format!("{}{}\n", self.first_line(), self.seal(name, body)).into_bytes();
         content.extend_from_slice(body);
         Ok(content)
     }
 
-    /// [`save`](Self::save) that a crash of the machine does not undo either: the disk is
-    /// waited for.
+    /// Replaces the content of a file and waits for the disk, so that a crash of the machine leaves
+    /// the old or the new content.
     ///
     /// # Errors
     /// When it is too large or the system refuses; then the old is still there.
-    pub fn save_surely(&self, name: &str, body: &[u8]) -> io::Result<()> {
+    pub fn save_durably(&self, name: &str, body: &[u8]) -> io::Result<()> {
         self.folder.replace(&self.file(name), &self.sealed(name, body)?)
     }
 
-    /// What is saved under a name, as it looks from outside.
+    /// Returns the stamp of a file.
     pub fn stamp(&self, name: &str) -> Option<Stamp> {
         self.folder.stamp(&self.file(name))
     }
 
-    /// Waits until nobody else has the lock with this name, and has it until it is dropped.
+    /// Waits for the lock with this name, which is held until it is dropped.
     ///
     /// # Errors
     /// When the system refuses.
@@ -151,12 +151,12 @@ impl Store {
         self.folder.lock(&format!("{name}.lock"))
     }
 
-    /// [`lock`](Self::lock) that waits no longer than `patience`.
+    /// Waits for the lock with this name, at most `timeout`.
     ///
     /// # Errors
-    /// When the system refuses, or somebody else does not let go of it.
-    pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<Lock> {
-        self.folder.lock_within(&format!("{name}.lock"), patience)
+    /// When the system refuses, or another process holds the lock.
+    pub fn lock_within(&self, name: &str, timeout: Duration) -> io::Result<Lock> {
+        self.folder.lock_within(&format!("{name}.lock"), timeout)
     }
 
     /// Returns the key of the folder.
@@ -164,7 +164,7 @@ impl Store {
         &self.key
     }
 
-    /// Marks what is saved under a name as used now.
+    /// Marks a file as used now.
     ///
     /// # Errors
     /// When the system refuses.
@@ -172,7 +172,7 @@ impl Store {
         self.folder.touch(&self.file(name))
     }
 
-    /// When what is saved under a name was last used.
+    /// Returns the time when a file was last used.
     ///
     /// # Errors
     /// When there is nothing, or the system refuses.
@@ -180,7 +180,7 @@ impl Store {
         self.folder.modified(&self.file(name))
     }
 
-    /// How many bytes the file under a name has.
+    /// Returns the number of bytes of a file.
     ///
     /// # Errors
     /// When there is nothing.
@@ -188,7 +188,7 @@ impl Store {
         self.folder.stamp(&self.file(name)).map(|(_, size, _)| size).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Removes what is saved under a name.
+    /// Removes a file.
     ///
     /// # Errors
     /// When the system refuses.
@@ -196,15 +196,15 @@ impl Store {
         self.folder.remove(&self.file(name))
     }
 
-    /// The names under which something is saved, each with when it was last used. What others
-    /// have not finished to write for an hour is removed.
+    /// Returns the names of all files, each with the time of its last use. Also removes temporary files
+    /// that are older than an hour.
     ///
     /// # Errors
     /// When the folder cannot be read.
     pub fn names(&self) -> io::Result<Vec<(String, SystemTime)>> {
         let mut names = Vec::new();
-        self.folder.remove_unfinished();
-        for file in self.folder.names()?.into_iter().filter(|file| !is_unfinished(file)) {
+        self.folder.remove_abandoned();
+        for file in self.folder.names()?.into_iter().filter(|file| !is_temporary(file)) {
             let name = file.strip_suffix(self.kind.name).and_then(|name| name.strip_suffix('.'));
             let (Some(name), Ok(modified)) = (name, self.folder.modified(&file)) else { continue };
             names.push((name.to_owned(), modified));
@@ -216,7 +216,7 @@ impl Store {
         format!("{name}.{}", self.kind.name)
     }
 
-    fn head(&self) -> String {
+    fn first_line(&self) -> String {
         format!("pegboard-{} {} ", self.kind.name, self.kind.version)
     }
 
@@ -228,8 +228,8 @@ impl Store {
     }
 }
 
-/// Checks that a folder can hold state: it is made where it is missing, belongs to this user
-/// alone, and can be written to.
+/// Checks that a folder can be used for state: it is created if it is missing, must be private to
+/// this user, and must be writable.
 ///
 /// # Errors
 /// When it cannot.
@@ -237,7 +237,7 @@ pub fn check_folder(path: &Path) -> io::Result<()> {
     Folder::open(path)?.check_writable()
 }
 
-/// The first line is not longer than this.
+/// Maximum number of bytes of the first line.
 const MAX_LINE: usize = 256;
 
 #[cfg(test)]
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    const KIND: Kind = Kind { name: "thing", version: 3, max_bytes: 100 };
+    const KIND: FileKind = FileKind { name: "thing", version: 3, max_bytes: 100 };
 
     struct Place(PathBuf);
 
@@ -279,8 +279,8 @@ mod tests {
         assert_eq!(store.load("a").expect("still there"), b"one\ntwo");
         store.remove("a").expect("removed");
         assert!(matches!(store.load("a"), Err(LoadError::Missing)));
-        assert_ne!(store.mark("x", b"s"), store.mark("y", b"s"));
-        assert_eq!(store.mark("x", b"s").len(), 32);
+        assert_ne!(store.keyed_hash("x", b"s"), store.keyed_hash("y", b"s"));
+        assert_eq!(store.keyed_hash("x", b"s").len(), 32);
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
         }
         fs::write(&file, [b'x'; 1000]).expect("written");
         assert!(matches!(store.load("a"), Err(LoadError::TooLarge)));
-        let other = Store::open(&place.0, Kind { version: 4, ..KIND }).expect("a store");
+        let other = Store::open(&place.0, FileKind { version: 4, ..KIND }).expect("a store");
         fs::write(&file, good).expect("written");
         assert!(matches!(other.load("a"), Err(LoadError::Version)));
     }

@@ -8,7 +8,7 @@ use crate::{CallError, Item, ListKind, listing, manifest};
 ///
 /// # Errors
 /// When the result is not a page of a list.
-pub fn page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>), CallError> {
+pub fn read_page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>), CallError> {
     listing::read_page(kind, result)
 }
 
@@ -16,11 +16,11 @@ pub fn page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>
 ///
 /// # Errors
 /// The reason why the manifest is not used, as text.
-pub fn manifest(file: &[u8]) -> Result<Vec<u8>, String> {
+pub fn rewrite_manifest(file: &[u8]) -> Result<Vec<u8>, String> {
     manifest::rewrite(file)
 }
 
 /// Returns the file of a manifest with this content and a valid seal.
-pub fn sealed_manifest(body: &[u8]) -> Vec<u8> {
+pub fn seal_manifest(body: &[u8]) -> Vec<u8> {
     manifest::seal(body)
 }

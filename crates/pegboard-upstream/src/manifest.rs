@@ -21,7 +21,7 @@ use std::{
 };
 
 pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
-use pegboard_state::{Folder, Key, is_unfinished};
+use pegboard_state::{Folder, Key, is_temporary};
 
 use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
 
@@ -145,7 +145,7 @@ impl Manifests {
         let now = SystemTime::now();
         for name in self.folder.names().unwrap_or_default() {
             let limit = match name.as_str() {
-                name if is_unfinished(name) => MAX_UNFINISHED,
+                name if is_temporary(name) => MAX_UNFINISHED,
                 name if is_cache_file(name) && !used.iter().any(|one| one == name) => MAX_UNUSED,
                 // Other files do not belong to the cache.
                 _ => continue,

@@ -244,7 +244,7 @@ impl Upstream {
             return true;
         }
         let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
-        match schema.as_ref().map(headers::mirrored) {
+        match schema.as_ref().map(headers::mirrored_parameters) {
             Some(Err(reason)) => {
                 tracing::warn!(server = self.name(), tool = &*text::line(&item.key), reason, "tool skipped");
                 false

@@ -5,7 +5,7 @@ use std::{sync::{Arc, Mutex, OnceLock}, task::Poll, time::Duration};
 use axum::{Router, body::{Body, BodyDataStream}, http::{HeaderValue, Method, Request, Response, header}};
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings};
-use pegboard_mcp::{era::meta, sse::EventReader, headers::decode, json::{Fields, Raw, raw}, rpc::{Id, Message}};
+use pegboard_mcp::{era::meta, sse::SseReader, headers::decode, json::{Fields, Raw, raw}, rpc::{Id, Message}};
 use pegboard_upstream::{AnswerFuture, LocalServer, config::{ServerConfig, TransportConfig}};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -93,7 +93,7 @@ pub(crate) fn check(request: Request<Vec<u8>>) {
     let is_endpoint = matches!(asked.uri().path(), "/mcp" | "/mcp/") && asked.method() == Method::POST;
     match kind {
         "text/event-stream" => {
-            for event in EventReader::new(1 << 20).push(text.as_bytes()).expect("events of usual size") {
+            for event in SseReader::new(1 << 20).push(text.as_bytes()).expect("events of usual size") {
                 Message::parse(&event.data).expect("an event is a message");
             }
         }

@@ -63,14 +63,14 @@ pub(crate) struct SuperviseArgs {
 }
 
 impl SuperviseArgs {
-    pub(crate) fn part(&self) -> supervise::Part {
+    pub(crate) fn part(&self) -> supervise::Role {
         let parts = [
-            self.child_of.map(supervise::Part::Leaf),
-            self.init_of.map(supervise::Part::Init),
-            self.user_init_of.map(supervise::Part::UserInit),
-            self.trial_of.map(supervise::Part::Trial),
+            self.child_of.map(supervise::Role::Leaf),
+            self.init_of.map(supervise::Role::Init),
+            self.user_init_of.map(supervise::Role::UserInit),
+            self.trial_of.map(supervise::Role::Trial),
         ];
-        parts.into_iter().flatten().next().unwrap_or(supervise::Part::Supervisor(self.process_namespace))
+        parts.into_iter().flatten().next().unwrap_or(supervise::Role::Supervisor(self.process_namespace))
     }
 }
 

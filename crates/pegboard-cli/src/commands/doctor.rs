@@ -105,7 +105,7 @@ impl Case {
     /// Whether the file says nothing that could be relied on.
     fn is_unreadable(&self) -> bool {
         let is_whole = |path: &str| path.is_empty();
-        self.problems.iter().any(|problem| is_whole(&problem.path) && !problem.is_outside())
+        self.problems.iter().any(|problem| is_whole(&problem.path) && !problem.is_missing())
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) static SELECTION: Section<Selection> = Section::new(
             Kind::Names,
             "Servers whose tools are all visible.",
             |node, selection: &mut Selection, scope| {
-                let servers = node.as_names(scope.problems).unwrap_or_default();
+                let servers = node.as_non_empty_texts(scope.problems).unwrap_or_default();
                 *selection = std::mem::take(selection).allow_servers(servers);
             },
         ),
@@ -31,7 +31,7 @@ pub(super) static SELECTION: Section<Selection> = Section::new(
             Kind::Names,
             "Visible tools: `server:tool`, `server:*` or a name.",
             |node, selection: &mut Selection, scope| {
-                let tools = node.as_names(scope.problems).unwrap_or_default();
+                let tools = node.as_non_empty_texts(scope.problems).unwrap_or_default();
                 *selection = std::mem::take(selection).allow_tools(tools);
             },
         ),
@@ -62,13 +62,13 @@ pub(super) struct TokenDraft {
 }
 
 pub(super) static TOKEN: Section<TokenDraft> = Section {
-    needs: &["name", "token"],
+    required: &["name", "token"],
     ..Section::new(
         "token",
         "A token that grants access to the gateway.",
         &[
             Key::new("name", Kind::Word, "Name of the caller in logs.", |node, token: &mut TokenDraft, scope| {
-                token.name = node.as_word(scope.problems).unwrap_or_default().to_owned();
+                token.name = node.as_non_blank(scope.problems).unwrap_or_default().to_owned();
             }),
             Key::new(
                 "token",
@@ -107,7 +107,7 @@ fn read_secret(node: &Node<'_>, token: &mut TokenDraft, scope: &mut Scope<'_>) {
     let secret = expand(node, text, scope);
     let is_sendable = secret.text.len() >= MIN_TOKEN && secret.text.chars().all(|c| c.is_ascii_graphic());
     if secret.is_complete && !is_sendable {
-        let problem = node.problem(format!("must be {}", SECRET.fits()));
+        let problem = node.problem(format!("must be {}", SECRET.describe()));
         scope.problems.push(problem.hint("`openssl rand -hex 32` makes one; if it is a variable, check its value"));
     }
     token.secret = secret.text;

@@ -28,7 +28,7 @@ pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<EndpointSet
 }
 
 static SECTION: Section<EndpointSettings> = Section {
-    needs: &["url", "model"],
+    required: &["url", "model"],
     ..Section::new(
         "embeddings",
         "An OpenAI-compatible embeddings endpoint (Ollama, vLLM, TEI, a hosted one). The `hybrid` ranker uses its \
@@ -48,7 +48,7 @@ const KEYS: &[Key<EndpointSettings>] = &[
         },
     ),
     Key::new("model", Kind::Word, "Embedding model.", |node, settings, scope| {
-        let Some(text) = node.as_word(scope.problems) else { return };
+        let Some(text) = node.as_non_blank(scope.problems) else { return };
         settings.model = expand(node, text, scope).text;
     }),
     Key::new(

@@ -35,7 +35,7 @@ static SECTION: Section<HttpServer> = Section {
                 "host",
                 Kind::Word,
                 "Host of the listen address, as in `pegboard.listen`; `localhost` by default.",
-                |node, http: &mut HttpServer, scope| http.host = node.as_word(scope.problems).map(str::to_owned),
+                |node, http: &mut HttpServer, scope| http.host = node.as_non_blank(scope.problems).map(str::to_owned),
             ),
             Key::new(
                 "port",

@@ -74,7 +74,7 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
             "baseline",
             Kind::Word,
             "File with findings to ignore, relative to this file; `pegboard lint --write-baseline` writes it.",
-            |node, lint: &mut LintConfig, scope| lint.baseline = node.as_word(scope.problems).map(Into::into),
+            |node, lint: &mut LintConfig, scope| lint.baseline = node.as_non_blank(scope.problems).map(Into::into),
         ),
     ],
 );

@@ -60,18 +60,18 @@ A duration is a number of seconds, or a string with a unit: `250ms`, `30s`, `5m`
 /// The reference as Markdown, made of the keys that the reader knows.
 pub(crate) fn markdown() -> String {
     let mut page = Page::new(INTRODUCTION);
-    page.section("## The file", &root_shape());
-    page.rest();
+    page.write_section("## The file", &root_shape());
+    page.write_referenced();
     page.text.push_str(
         "\n## Middleware\n\nA list under `middleware` applies to every server without its own list, in its entry or \
          in the object form. Steps run in the order of the list. In the format of MCProxy, steps are under \
          [`httpServer.middleware`](#httpserver): the list of the server, or the default, runs first, then `proxy`. \
          Using both forms in one file is an error.\n",
     );
-    page.section("### Steps", &middleware::entry_shape());
+    page.write_section("### Steps", &middleware::entry_shape());
     for step in &middleware::TYPES {
-        page.section(&format!("### `{}`", step.name), &(step.shape)());
-        page.rest();
+        page.write_section(&format!("### `{}`", step.name), &(step.shape)());
+        page.write_referenced();
     }
     page.text
 }

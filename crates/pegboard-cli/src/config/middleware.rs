@@ -29,7 +29,7 @@ pub(super) struct Found {
 }
 
 /// What can stand under `middleware`.
-pub(super) const KIND: Kind = Kind::Either(&[Kind::Elsewhere("middleware"), Kind::Object(|| GROUPS.shape())]);
+pub(super) const KIND: Kind = Kind::Either(&[Kind::Reference("middleware"), Kind::Object(|| GROUPS.shape())]);
 
 /// What can stand under `httpServer.middleware`.
 pub(super) const STAGES_KIND: Kind = Kind::Object(|| STAGES.shape());
@@ -98,14 +98,14 @@ static GROUPS: Section<Found> = Section::new(
     &[
         Key::new(
             "default",
-            Kind::Elsewhere("middleware"),
+            Kind::Reference("middleware"),
             "Steps for every server without its own list.",
             |node, found: &mut Found, scope| found.default = read_list(node, Place::General, &mut found.search, scope),
         )
         .default("[]"),
         Key::new(
             "servers",
-            Kind::Map(&Kind::Elsewhere("serverMiddleware")),
+            Kind::Map(&Kind::Reference("serverMiddleware")),
             "Steps for individual servers, instead of the default.",
             |node, found: &mut Found, scope| read_server_lists(node, Place::Server, found, scope),
         )
@@ -121,7 +121,7 @@ static STAGES: Section<Found> = Section {
         &[
             Key::new(
                 "proxy",
-                Kind::Elsewhere("middleware"),
+                Kind::Reference("middleware"),
                 "Steps for all servers together; they run after the steps of the individual server.",
                 |node, found: &mut Found, scope| {
                     found.always = read_list(node, Place::General, &mut found.search, scope);
@@ -147,7 +147,7 @@ static CLIENT: Section<Found> = Section {
         &[
             Key::new(
                 "default",
-                Kind::Elsewhere("serverMiddleware"),
+                Kind::Reference("serverMiddleware"),
                 "Steps for every server without its own list.",
                 |node, found: &mut Found, scope| {
                     found.default = read_list(node, Place::Client, &mut found.search, scope);
@@ -156,7 +156,7 @@ static CLIENT: Section<Found> = Section {
             .default("[]"),
             Key::new(
                 "servers",
-                Kind::Map(&Kind::Elsewhere("serverMiddleware")),
+                Kind::Map(&Kind::Reference("serverMiddleware")),
                 "Steps for individual servers, instead of the default.",
                 |node, found: &mut Found, scope| read_server_lists(node, Place::Client, found, scope),
             )
@@ -223,7 +223,7 @@ struct Entry {
 }
 
 static ENTRY: Section<Entry> = Section {
-    needs: &["type"],
+    required: &["type"],
     ..Section::new(
         "step",
         "One middleware step for lists and calls.",
@@ -308,7 +308,7 @@ fn read_config<T: Default>(section: &Section<T>, entry: &Node<'_>, scope: &mut S
     let mut config = T::default();
     match entry.get("config") {
         Some(node) => section.read(&node, &mut config, scope),
-        None if section.needs.is_empty() => {}
+        None if section.required.is_empty() => {}
         None => scope.problems.push(entry.problem("needs `config`")),
     }
     config

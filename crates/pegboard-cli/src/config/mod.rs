@@ -160,20 +160,20 @@ impl Content {
     /// The configuration; all that is wrong with it is reported at once. A server for which a variable or a
     /// file is missing is not an error: it is not started, and reported as failed.
     pub(crate) fn read(&self) -> Result<Config, CliError> {
-        self.read_with(Problems::forgive_missing_of_servers, &mut Vec::new())
+        self.read_with(Problems::remove_missing_of_servers, &mut Vec::new())
     }
 
     /// [`read`](Self::read), and the other files that the configuration was read from, to watch them.
     pub(crate) fn read_watching(&self) -> (Result<Config, CliError>, Vec<PathBuf>) {
         let mut files = Vec::new();
-        let read = self.read_with(Problems::forgive_missing_of_servers, &mut files);
+        let read = self.read_with(Problems::remove_missing_of_servers, &mut files);
         (read, files)
     }
 
     /// [`read`](Self::read) for commands that start no server: an unset variable or another missing file
     /// is not an error.
     pub(crate) fn read_offline(&self) -> Result<Config, CliError> {
-        self.read_with(Problems::forgive_outside, &mut Vec::new())
+        self.read_with(Problems::remove_missing, &mut Vec::new())
     }
 
     fn read_with(&self, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
@@ -213,7 +213,7 @@ impl Content {
     /// [`examine`](Self::examine) with variables as they are written instead of their values.
     pub(crate) fn as_written(&self) -> Result<(Config, Problems), CliError> {
         let (config, mut problems) = parse(self.text()?, &|name: &str| Some(format!("${{{name}}}")));
-        problems.forgive_outside();
+        problems.remove_missing();
         Ok((config, problems))
     }
 }
@@ -234,7 +234,7 @@ pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
 /// variable, does not matter yet.
 pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
     let (_, mut problems) = parse(text, &|name: &str| std::env::var(name).ok());
-    problems.forgive_outside();
+    problems.remove_missing();
     if problems.is_empty() {
         return Ok(());
     }
@@ -320,9 +320,9 @@ fn root_shape() -> Shape {
             ),
         ],
         ignored: &[],
-        needs: &[],
-        needs_one_of: &[],
-        is_null_nothing: false,
+        required: &[],
+        required_one_of: &[],
+        is_null_missing: false,
         // The file may be another program's.
         is_open: true,
     }

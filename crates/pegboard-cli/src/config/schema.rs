@@ -14,7 +14,7 @@ pub(crate) fn schema() -> Value {
         "allowComments": true,
         "allowTrailingCommas": true,
     });
-    let root = definitions.object(&root_shape());
+    let root = definitions.object_schema(&root_shape());
     define_list(&mut definitions, "middleware", "Steps for lists and calls, in order.", |_| true);
     define_list(
         &mut definitions,
@@ -24,7 +24,7 @@ pub(crate) fn schema() -> Value {
     );
     if let (Some(schema), Value::Object(root)) = (schema.as_object_mut(), root) {
         schema.extend(root);
-        schema.insert("$defs".to_owned(), definitions.sorted());
+        schema.insert("$defs".to_owned(), definitions.into_sorted());
     }
     schema
 }
@@ -32,7 +32,7 @@ pub(crate) fn schema() -> Value {
 /// Defines a list of middleware, whose `config` depends on the type.
 fn define_list(definitions: &mut Definitions, name: &str, about: &str, is_allowed: fn(&middleware::Type) -> bool) {
     let types: Vec<&middleware::Type> = middleware::TYPES.iter().filter(|step| is_allowed(step)).collect();
-    let mut entry = definitions.object(&middleware::entry_shape());
+    let mut entry = definitions.object_schema(&middleware::entry_shape());
     entry["properties"]["type"]["enum"] = types.iter().map(|step| step.name).collect();
     let rules: Vec<Value> = types.into_iter().map(|step| config_of(definitions, step)).collect();
     entry["allOf"] = rules.into();
@@ -40,9 +40,9 @@ fn define_list(definitions: &mut Definitions, name: &str, about: &str, is_allowe
 }
 
 fn config_of(definitions: &mut Definitions, step: &middleware::Type) -> Value {
-    let config = definitions.kind(Kind::Object(step.shape));
+    let config = definitions.kind_schema(Kind::Object(step.shape));
     let mut then = json!({"properties": {"config": config}});
-    if !(step.shape)().needs.is_empty() {
+    if !(step.shape)().required.is_empty() {
         then["required"] = json!(["config"]);
     }
     json!({"if": {"properties": {"type": {"const": step.name}}, "required": ["type"]}, "then": then})

@@ -101,7 +101,7 @@ pub(super) static TOOL_FILTER: Section<Filter> = Section::new(
             SOME_PATTERNS,
             "Show only tools that match one of these patterns.",
             |node, filter: &mut Filter, scope| {
-                if node.is_list() && node.as_names(&mut Problems::new()).is_none() {
+                if node.is_list() && node.as_non_empty_texts(&mut Problems::new()).is_none() {
                     return node.must_be(SOME_PATTERNS, scope.problems);
                 }
                 read_patterns(node, &mut filter.allow, scope.problems);
@@ -186,7 +186,7 @@ impl Default for Security {
 }
 
 pub(super) static SECURITY: Section<Security> = Section {
-    needs: &["rules"],
+    required: &["rules"],
     ..Section::new(
         "security",
         "Rejects calls that match a rule.",
@@ -227,13 +227,13 @@ struct Rule {
 }
 
 static RULE: Section<Rule> = Section {
-    needs: &["pattern"],
+    required: &["pattern"],
     ..Section::new(
         "rule",
         "A pattern of calls to reject.",
         &[
             Key::new("name", Kind::Word, "Name of the rule in logs.", |node, rule: &mut Rule, scope| {
-                rule.name = node.as_word(scope.problems).map(str::to_owned);
+                rule.name = node.as_non_blank(scope.problems).map(str::to_owned);
             }),
             Key::new(
                 "pattern",
@@ -264,7 +264,7 @@ fn read_rule(at: usize, node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Securi
 }
 
 fn read_pattern(node: &Node<'_>, rule: &mut Rule, scope: &mut Scope<'_>) {
-    let Some(text) = node.as_word(scope.problems) else { return };
+    let Some(text) = node.as_non_blank(scope.problems) else { return };
     match RegexBuilder::new(text).size_limit(MAX_PATTERN).build() {
         Ok(pattern) => rule.pattern = Some(pattern),
         Err(error) => {

@@ -77,7 +77,7 @@ const KEYS: &[Key<TelemetryConfig>] = &[
         Kind::Word,
         "Service name of Pegboard in traces and metrics.",
         |node, telemetry: &mut TelemetryConfig, scope| {
-            if let Some(name) = node.as_word(scope.problems) {
+            if let Some(name) = node.as_non_blank(scope.problems) {
                 telemetry.service_name = name.to_owned();
             }
         },
@@ -88,7 +88,7 @@ const KEYS: &[Key<TelemetryConfig>] = &[
         Kind::Share,
         "Share of traces to export, for traces that start here; for others, the client's sampling decision applies.",
         |node, telemetry: &mut TelemetryConfig, scope| {
-            telemetry.sampling_ratio = node.as_share(scope.problems).unwrap_or(telemetry.sampling_ratio);
+            telemetry.sampling_ratio = node.as_fraction(scope.problems).unwrap_or(telemetry.sampling_ratio);
         },
     )
     .default("1"),

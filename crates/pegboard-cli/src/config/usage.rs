@@ -63,7 +63,7 @@ static SECTION: Section<HabitSettings> = Section::new(
             Kind::Share,
             "Maximum that habits add to the score of a tool; scores range from 0 to 1.",
             |node, settings: &mut HabitSettings, scope| {
-                settings.weight = node.as_share(scope.problems).unwrap_or(settings.weight);
+                settings.weight = node.as_fraction(scope.problems).unwrap_or(settings.weight);
             },
         )
         .default("0.5"),

@@ -11,7 +11,7 @@ use std::{
 
 use pegboard_discovery::Holder;
 use pegboard_engine::usage::{Habit, HabitSettings, Habits, Lesson};
-use pegboard_state::{Kind, LoadError, Lock, Stamp, Store};
+use pegboard_state::{FileKind, LoadError, Lock, Stamp, Store};
 use serde::{Deserialize, Serialize};
 
 use super::now;
@@ -36,7 +36,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// What the holder of a token is known by begins with.
 const TOKEN: &str = "token:";
 
-const KIND: Kind = Kind { name: "usage", version: 1, max_bytes: MAX_BYTES };
+const KIND: FileKind = FileKind { name: "usage", version: 1, max_bytes: MAX_BYTES };
 
 /// The file's name in its folder.
 const NAME: &str = "habits";
@@ -265,7 +265,7 @@ impl BookFile {
 
     /// By what a holder is known in it. Nobody comes from that to a secret.
     pub(super) fn id(&self, holder: Holder<'_>) -> String {
-        Scope::holder(holder, |secret| self.store.mark("holder", secret.as_bytes()))
+        Scope::holder(holder, |secret| self.store.keyed_hash("holder", secret.as_bytes()))
     }
 
     /// What the file looks like from outside.
@@ -319,7 +319,7 @@ impl BookFile {
         let mut book = self.read_alone()?;
         let said = change(&mut book);
         let bytes = book.bounded_bytes();
-        self.store.save_surely(NAME, &bytes)?;
+        self.store.save_durably(NAME, &bytes)?;
         Ok(Changed { book, stamp: self.stamp(), said })
     }
 }

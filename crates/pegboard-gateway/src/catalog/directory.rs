@@ -165,7 +165,7 @@ impl Directory {
     fn add_mirrored_parameters(&mut self, server: &Arc<str>, items: &[&Item]) {
         for item in items.iter().filter(|item| item.raw.get().contains("x-mcp-header")) {
             let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
-            match schema.as_ref().map(headers::mirrored) {
+            match schema.as_ref().map(headers::mirrored_parameters) {
                 Some(Ok(parameters)) if !parameters.is_empty() => {
                     self.mirrored.insert((Arc::clone(server), item.key.clone()), parameters);
                 }

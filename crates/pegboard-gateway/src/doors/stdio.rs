@@ -8,7 +8,7 @@ use std::{
 use pegboard_mcp::{
     era::Era,
     json::Fields,
-    lines::{Line, Lines},
+    lines::{Line, LineReader},
     rpc::{Id, Message, MessageError, RpcError},
 };
 use pegboard_upstream::queue;
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
     let writer = tokio::spawn(write_lines(queue, output));
     let mut stopping = entrance.shutdown.stopping.subscribe();
     let pipe = Pipe { entrance, slot: Slot::default(), outlet, modern: Arc::default() };
-    let mut lines = Lines::new(input, MAX_LINE);
+    let mut lines = LineReader::new(input, MAX_LINE);
     let mut tasks = JoinSet::new();
     loop {
         let line = tokio::select! {

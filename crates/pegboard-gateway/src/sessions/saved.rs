@@ -14,7 +14,7 @@ use std::{
 };
 
 use pegboard_mcp::json::Raw;
-use pegboard_state::{Kind, LoadError, Store};
+use pegboard_state::{FileKind, LoadError, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ use crate::{
     shares::Party,
 };
 
-const KIND: Kind = Kind { name: "session", version: 1, max_bytes: 512 << 10 };
+const KIND: FileKind = FileKind { name: "session", version: 1, max_bytes: 512 << 10 };
 
 /// Maximum number of saved sessions; the least recently used ones are deleted first.
 const MOST: usize = 10_000;
@@ -76,7 +76,7 @@ impl SavedSessions {
     /// Returns the file name of a session. It does not contain the id, because a reader of the
     /// folder could take over the session.
     fn name(&self, id: &str) -> String {
-        self.store.mark("name", id.as_bytes())
+        self.store.keyed_hash("name", id.as_bytes())
     }
 
     fn save(&self, id: &str, written: &SavedSession) {
@@ -141,7 +141,7 @@ impl SavedSessions {
             Caller::Anybody => Some(String::new()),
             Caller::Token(holder) => {
                 let token = setup.token(holder)?;
-                Some(self.store.mark("holder", token.secret.expose().as_bytes()))
+                Some(self.store.keyed_hash("holder", token.secret.expose().as_bytes()))
             }
             // It ends with its pipe.
             Caller::Pipe => None,

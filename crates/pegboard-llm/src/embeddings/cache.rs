@@ -18,7 +18,7 @@ use std::{
 };
 
 use pegboard_core::vectors::{Direction, MAX_DIMENSIONS};
-use pegboard_state::{Kind, Store, digest};
+use pegboard_state::{FileKind, Store, digest};
 
 use super::EndpointSettings;
 
@@ -37,7 +37,7 @@ const FRESH: Duration = Duration::from_secs(24 * 3600);
 /// The length of a name, a scale and the number of dimensions.
 const HEAD: usize = 16 + 4 + 2;
 
-const KIND: Kind = Kind { name: "vectors", version: 2, max_bytes: FILE_BYTES };
+const KIND: FileKind = FileKind { name: "vectors", version: 2, max_bytes: FILE_BYTES };
 
 /// The identity of a vector: a hash of endpoint, model, dimensions, prefix and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,7 +130,7 @@ impl Cache {
 
     /// Returns the name of an entry in this folder.
     fn entry_name(&self, name: Fingerprint) -> EntryName {
-        let marked = self.store.mark("entry", &name.0);
+        let marked = self.store.keyed_hash("entry", &name.0);
         let mut entry = [0; 16];
         entry.copy_from_slice(&digest(marked.as_bytes())[..16]);
         EntryName(entry)

@@ -24,11 +24,11 @@ impl TraceContext {
     pub fn within(&self, span: &Span) -> Self {
         let context = span.context();
         let own = context.span().span_context().clone();
-        if own.is_valid() { self.below(&own) } else { self.clone() }
+        if own.is_valid() { self.with_parent(&own) } else { self.clone() }
     }
 
-    /// This context with the span `own` as the parent.
-    fn below(&self, own: &SpanContext) -> Self {
+    /// Returns this context with the span `own` as the parent.
+    fn with_parent(&self, own: &SpanContext) -> Self {
         let flags = own.trace_flags().to_u8();
         let parent = format!("00-{}-{}-{flags:02x}", own.trace_id(), own.span_id());
         let state = Some(own.trace_state().header()).filter(|state| !state.is_empty());

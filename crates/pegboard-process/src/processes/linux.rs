@@ -1,4 +1,4 @@
-//! Processes as Linux shows them.
+//! Processes on Linux, read from `/proc`.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ use rustix::{
 
 use super::{Process, unix};
 
-/// As long as a line about a process may be; it is far shorter.
+/// Maximum number of bytes of `/proc/PID/stat`, which is far shorter.
 const STAT_BYTES: u64 = 4096;
 
 /// Keeps other processes of the same user from reading the memory and the environment of this
@@ -22,7 +22,7 @@ const STAT_BYTES: u64 = 4096;
 /// are readers with root's capabilities.
 pub fn hide_memory() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-    // The call fails for unknown values alone.
+    // The call fails only for unknown values.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
@@ -31,34 +31,34 @@ pub fn lower_thread_priority() {
     let _ = rustix::process::setpriority_process(None, 10);
 }
 
-/// Makes everything below this process stay below it when its parent ends.
+/// Makes this process adopt its orphaned descendants.
 pub fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// The table of all processes, open.
+/// The open process table.
 #[derive(Debug)]
-pub(super) struct Entries {
+pub(super) struct TableReader {
     folder: Dir,
 }
 
-impl Entries {
+impl TableReader {
     /// Opens the table.
     pub(super) fn open() -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self { folder: Dir::new(rustix::fs::open("/proc", flags, Mode::empty())?)? })
     }
 
-    /// Every process below this one.
+    /// Returns all descendants of this process.
     pub(super) fn descendants(&mut self) -> io::Result<Vec<Process>> {
         let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-        self.each(|process| children.entry(process.parent).or_default().push(process))?;
+        self.for_each(|process| children.entry(process.parent).or_default().push(process))?;
         let mut found = Vec::new();
         let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
         while let Some(pid) = open.pop() {
-            // Taken out: a table that changes while it is read can show a circle.
+            // Removed from the list: a table that changes while it is read can have a cycle.
             for process in children.remove(&pid).into_iter().flatten() {
-                // One that has ended may still be the parent of one that has not.
+                // A zombie may still be the parent of a running process.
                 found.push(process);
                 open.push(process.pid);
             }
@@ -66,21 +66,21 @@ impl Entries {
         Ok(found)
     }
 
-    /// Kills everything below this process; whether anything was there. Each is killed as soon
-    /// as it is seen: numbers ascend, so that what is born meanwhile is mostly still to come.
+    /// Kills all descendants and returns whether there were any. Each is killed as soon as it is seen:
+    /// process ids ascend, so most processes that start meanwhile are still to come.
     pub(super) fn kill(&mut self) -> io::Result<bool> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let ours = self.session(own)?;
         let mut known = HashSet::from([own]);
         let (mut groups, mut is_any) = (HashSet::new(), false);
-        let looked = self.each(|process| {
+        let looked = self.for_each(|process| {
             if !known.contains(&process.parent) {
                 return;
             }
             known.insert(process.pid);
-            // A whole group at first: nothing leaves a group by being born meanwhile. In our
-            // session there may be groups that are not ours to end; another session below us
-            // was made below us.
+            // The whole group first, because new processes are in the group of their parent. The own
+            // session may have groups of other programs; other sessions below this process were
+            // created below it.
             if process.session != ours && groups.insert(process.group) {
                 unix::kill_group(process.group);
             }
@@ -89,8 +89,8 @@ impl Entries {
                 unix::kill(process.pid);
             }
         });
-        // Numbers start again when they are used up: what has a lower one than its parent is
-        // left to the thorough look.
+        // Process ids wrap around: a child with a lower one than its parent is left to the
+        // complete scan.
         for process in looked.and_then(|()| self.descendants())?.iter().filter(|process| process.is_running) {
             is_any = true;
             unix::kill(process.pid);
@@ -98,8 +98,8 @@ impl Entries {
         Ok(is_any)
     }
 
-    /// The session of a process; 0 when whoever leads it is outside of what we can see, as in
-    /// many containers. `getsid` of `rustix` does not allow for that.
+    /// Returns the session of a process; 0 if its leader is outside the visible namespace, as in many
+    /// containers, which `getsid` of `rustix` does not support.
     fn session(&self, pid: i32) -> io::Result<i32> {
         let stat = self.stat(pid)?;
         let process = parse_stat(pid, &String::from_utf8_lossy(&stat));
@@ -107,7 +107,7 @@ impl Entries {
     }
 
     /// Reads all processes, one by one.
-    fn each(&mut self, mut see: impl FnMut(Process)) -> io::Result<()> {
+    fn for_each(&mut self, mut see: impl FnMut(Process)) -> io::Result<()> {
         self.folder.rewind();
         while let Some(entry) = self.folder.read() {
             let name = entry?;
@@ -116,7 +116,7 @@ impl Entries {
                 Ok(stat) => {
                     let _ = parse_stat(pid, &String::from_utf8_lossy(&stat)).map(&mut see);
                 }
-                Err(error) if is_none_of_ours(&error) => {}
+                Err(error) if is_gone_or_foreign(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -132,17 +132,17 @@ impl Entries {
     }
 }
 
-/// Whether a process has ended meanwhile, or belongs to somebody whose processes we may not
-/// see, and much less end. Anything else means that we cannot see at all.
-fn is_none_of_ours(error: &io::Error) -> bool {
+/// Returns whether a process has ended meanwhile, or belongs to another user. Any other error means
+/// that the table cannot be read.
+fn is_gone_or_foreign(error: &io::Error) -> bool {
     [Errno::NOENT, Errno::SRCH, Errno::ACCESS, Errno::PERM]
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// The process that a line of `/proc/PID/stat` shows.
+/// Parses a line of `/proc/PID/stat`.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
-    // The name in parentheses may hold anything; the fields behind it may not.
+    // The name in parentheses may contain anything, the fields after it may not.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<i32>().ok());
     Some(Process {
@@ -171,23 +171,23 @@ mod tests {
 
     #[test]
     fn a_table_that_cannot_be_read_is_not_empty() {
-        let mut table = Entries::open().expect("there is one");
+        let mut table = TableReader::open().expect("there is one");
         // A machine that is short of something may need another look, as `end_all` takes it.
         let looks: Vec<_> = (0..100).map(|_| table.descendants().map(drop)).take_while(Result::is_err).collect();
         assert!(looks.len() < 100, "{:?}", looks.last());
         for (errno, is_gone) in
             [(Errno::NOENT, true), (Errno::SRCH, true), (Errno::MFILE, false), (Errno::NFILE, false)]
         {
-            assert_eq!(is_none_of_ours(&errno.into()), is_gone, "{errno:?}");
+            assert_eq!(is_gone_or_foreign(&errno.into()), is_gone, "{errno:?}");
         }
         // A folder that is none.
         let file = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).expect("it is there");
-        let mut broken = Entries { folder: Dir::new(file).expect("not looked at yet") };
+        let mut broken = TableReader { folder: Dir::new(file).expect("not looked at yet") };
         assert!(broken.descendants().is_err());
         assert!(broken.kill().is_err());
     }
 
-    /// In a container, the leader of our session often has no number that we could know.
+    /// In a container, the leader of the own session often has no visible process id.
     #[test]
     fn a_session_led_from_outside() {
         let apart = |program: &std::path::Path, arguments: &[&str]| {

@@ -13,11 +13,11 @@ pub fn lower_thread_priority() {}
 /// Does nothing: this system hands orphans to its first process.
 pub fn adopt_orphans() {}
 
-/// No table.
+/// The process table, which is always empty here.
 #[derive(Debug)]
-pub(super) struct Entries;
+pub(super) struct TableReader;
 
-impl Entries {
+impl TableReader {
     pub(super) fn open() -> io::Result<Self> {
         Ok(Self)
     }
@@ -41,7 +41,7 @@ mod tests {
         hide_memory();
         lower_thread_priority();
         adopt_orphans();
-        let mut entries = Entries::open().expect("nothing to open");
+        let mut entries = TableReader::open().expect("nothing to open");
         assert_eq!(entries.descendants().expect("nothing to read"), []);
         assert!(!entries.kill().expect("nothing to kill"));
     }

@@ -3,7 +3,7 @@
 
 use std::process::{Child, Command, ExitStatus};
 
-use super::EndedBy;
+use super::ExceededLimit;
 
 /// Waits until `child` has ended and returns its exit code, 1 when that is not a byte.
 pub fn wait_for(child: &mut Child) -> u8 {
@@ -11,13 +11,13 @@ pub fn wait_for(child: &mut Child) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Does nothing: a process that has ended leaves nothing to take note of.
+/// Does nothing: this system has no zombies.
 pub(super) fn reap() {}
 
 /// Does nothing: this system has no signals.
 pub fn terminate(_pid: i32) {}
 
-/// Does nothing: the standard library can end children, but no process by its number.
+/// Does nothing: the standard library can kill children, but not a process by its id.
 pub fn kill(_pid: i32) {}
 
 /// Does nothing: this system has no process groups.
@@ -32,7 +32,7 @@ pub fn is_running(_pid: u32) -> bool {
 }
 
 /// `None`: this system has no signals.
-pub fn ended_by(_status: ExitStatus) -> Option<EndedBy> {
+pub fn ended_by(_status: ExitStatus) -> Option<ExceededLimit> {
     None
 }
 

@@ -14,10 +14,10 @@ use rustix::{
     },
 };
 
-use super::EndedBy;
+use super::ExceededLimit;
 
-/// Waits until `child` has ended and says how, 128 and more for a signal. Takes note of
-/// everything else that ends meanwhile: what the child leaves behind is ours.
+/// Waits until `child` has ended and returns its exit code, 128 and more for a signal. Also reaps
+/// all other processes that end meanwhile, such as orphans of the child.
 pub fn wait_for(child: &mut Child) -> u8 {
     let wanted = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     loop {
@@ -32,28 +32,28 @@ pub fn wait_for(child: &mut Child) -> u8 {
     }
 }
 
-/// Takes note of descendants that have ended.
+/// Reaps descendants that have ended.
 pub(super) fn reap() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
-/// Asks a process to end.
+/// Sends SIGTERM to a process.
 pub fn terminate(pid: i32) {
     let _ = number(pid).map(|pid| kill_process(pid, Signal::TERM));
 }
 
-/// Ends a process at once.
+/// Kills a process.
 pub fn kill(pid: i32) {
     let _ = number(pid).map(|pid| kill_process(pid, Signal::KILL));
 }
 
-/// Ends all processes of the group that the process `leader` leads.
+/// Kills all processes of the group of `leader`.
 pub fn kill_group(leader: i32) {
-    // A group of the number one would mean everybody.
+    // The group 1 would mean all processes.
     let _ = number(leader).filter(|_| leader > 1).map(|group| kill_process_group(group, Signal::KILL));
 }
 
-/// The number of one process: zero and negative numbers mean groups.
+/// Returns a process id; `None` for zero and negative numbers, which mean groups.
 fn number(pid: i32) -> Option<Pid> {
     if pid > 0 { Pid::from_raw(pid) } else { None }
 }
@@ -64,27 +64,25 @@ pub fn start_in_group(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Whether a process with this number runs. It may be another process that got the number of one
-/// that has ended.
+/// Returns whether a process with this id runs. It may be another process if the id was reused.
 pub fn is_running(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(number) else { return false };
     test_kill_process(pid) != Err(Errno::SRCH) && !is_zombie(pid)
 }
 
-/// Whether a process has ended, and its parent has not asked for its exit code yet. Elsewhere than on
-/// Linux that is not known.
+/// Returns whether a process is a zombie; on systems other than Linux that is not known.
 fn is_zombie(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     // The name in parentheses may contain anything; the state follows it.
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// The limit that ended a process, as far as its signal shows that.
-pub fn ended_by(status: ExitStatus) -> Option<EndedBy> {
+/// Returns the limit that ended a process, if its signal shows one.
+pub fn ended_by(status: ExitStatus) -> Option<ExceededLimit> {
     match Signal::from_named_raw(status.signal()?)? {
-        Signal::XCPU => Some(EndedBy::CpuTime),
-        // By the kernel, when memory runs out.
-        Signal::KILL | Signal::SEGV | Signal::BUS => Some(EndedBy::Memory),
+        Signal::XCPU => Some(ExceededLimit::CpuTime),
+        // Sent by the kernel when memory runs out.
+        Signal::KILL | Signal::SEGV | Signal::BUS => Some(ExceededLimit::Memory),
         _ => None,
     }
 }

@@ -1,5 +1,5 @@
-//! A process namespace around a server: when its first process ends, in whatever way, the
-//! kernel ends everything in it.
+//! A process namespace around a server: when its first process ends, the kernel ends all processes
+//! in it.
 
 use std::{
     ffi::OsString,
@@ -18,82 +18,82 @@ use rustix::{
 use super::{ProcessNamespace, leaf, linux::Failure};
 use crate::{namespaces, processes};
 
-/// What a server runs in.
+/// The isolation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Around {
-    Nothing,
+pub(super) enum Isolation {
+    None,
     Namespace,
     /// The capabilities in the user namespace are not for the server.
     UserNamespace,
 }
 
-/// Decides whether the server gets a process namespace, and enters a user namespace where that
-/// is needed for it. The process must have one thread.
-pub(super) fn prepare(wanted: ProcessNamespace) -> Result<Around, Failure> {
+/// Decides whether the server gets a process namespace, and enters a user namespace if one is
+/// needed for it. The process must have one thread.
+pub(super) fn prepare(wanted: ProcessNamespace) -> Result<Isolation, Failure> {
     let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
     match wanted {
-        ProcessNamespace::Off => Ok(Around::Nothing),
-        ProcessNamespace::Auto if may && is_possible() => Ok(Around::Namespace),
-        ProcessNamespace::Auto => Ok(Around::Nothing),
-        ProcessNamespace::On if may => Ok(Around::Namespace),
+        ProcessNamespace::Off => Ok(Isolation::None),
+        ProcessNamespace::Auto if may && is_possible() => Ok(Isolation::Namespace),
+        ProcessNamespace::Auto => Ok(Isolation::None),
+        ProcessNamespace::On if may => Ok(Isolation::Namespace),
         ProcessNamespace::On => {
             let entered = namespaces::unshare_with_user(UnshareFlags::empty());
             entered
                 .and_then(|()| namespaces::keep_capabilities(&[CapabilitySet::SYS_ADMIN]))
-                .map_err(|error| failed(&error))?;
-            Ok(Around::UserNamespace)
+                .map_err(|error| namespace_failure(&error))?;
+            Ok(Isolation::UserNamespace)
         }
     }
 }
 
 /// Starts the first process of the namespace, which starts the server.
-pub(super) fn start(server: &[OsString], around: Around) -> Result<Child, Failure> {
-    namespaces::unshare(UnshareFlags::NEWPID).map_err(|error| failed(&error))?;
-    let part = if around == Around::UserNamespace { "--user-init-of" } else { "--init-of" };
-    leaf::own_command(part, server).spawn().map_err(|error| failed(&error))
+pub(super) fn start(server: &[OsString], isolation: Isolation) -> Result<Child, Failure> {
+    namespaces::unshare(UnshareFlags::NEWPID).map_err(|error| namespace_failure(&error))?;
+    let part = if isolation == Isolation::UserNamespace { "--user-init-of" } else { "--init-of" };
+    leaf::own_command(part, server).spawn().map_err(|error| namespace_failure(&error))
 }
 
-/// The first process of the namespace: starts the server, takes note of all that ends, and ends
-/// as the server does.
-pub(super) fn run_init(parent: i32, around: Around, server: &[OsString]) -> Result<u8, Failure> {
+/// Runs the first process of the namespace: starts the server, reaps all processes that end, and
+/// ends with the exit code of the server.
+pub(super) fn run_init(parent: i32, isolation: Isolation, server: &[OsString]) -> Result<u8, Failure> {
     let Some((program, args)) = server.split_first() else { return Err((2, String::new())) };
     set_up(parent)?;
-    if around == Around::UserNamespace {
-        namespaces::forget_capabilities().map_err(|error| failed(&error))?;
+    if isolation == Isolation::UserNamespace {
+        namespaces::drop_kept_capabilities().map_err(|error| namespace_failure(&error))?;
     }
     let child = Command::new(program).args(args).process_group(0).spawn();
     let mut child = child.map_err(|error| (127, format!("cannot start `{}`: {error}", program.to_string_lossy())))?;
     Ok(processes::wait_for(&mut child))
 }
 
-/// Makes this process end with its parent, and shows it the processes of its namespace alone.
+/// Makes this process end with its parent, and mounts a `/proc` of its namespace.
 pub(super) fn set_up(parent: i32) -> Result<(), Failure> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(&error.into()))?;
-    // It may have ended before the kernel was asked. Its number is not one of this namespace,
-    // but this `/proc` is still that of the namespace outside.
-    if parent_outside().map_err(|error| failed(&error))? != Some(parent) {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| namespace_failure(&error.into()))?;
+    // The parent may have ended before the kernel was asked. Its process id is not valid in this
+    // namespace, but this `/proc` is still that of the outer namespace.
+    if parent_outside().map_err(|error| namespace_failure(&error))? != Some(parent) {
         return Err((1, "the supervisor process exited".to_owned()));
     }
     let mounted = || -> io::Result<()> {
         namespaces::unshare(UnshareFlags::NEWNS)?;
-        // What is mounted outside later appears here, and nothing the other way round.
+        // Later mounts of the outer namespace appear here, but not the other way round.
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         Ok(mount("proc", "/proc", "proc", flags, None)?)
     };
-    mounted().map_err(|error| failed(&error))
+    mounted().map_err(|error| namespace_failure(&error))
 }
 
-/// The number of this process's parent in the namespace that `/proc` shows.
+/// Returns the process id of this process's parent in the namespace that `/proc` shows.
 fn parent_outside() -> io::Result<Option<i32>> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name in parentheses may hold anything; the fields behind it may not.
+    // The name in parentheses may contain anything, the fields after it may not.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     Ok(fields.split_whitespace().nth(1).and_then(|parent| parent.parse().ok()))
 }
 
-/// Whether a process namespace can be set up, found out in another one. Each thread has its own
-/// idea of where its children go.
+/// Returns whether a process namespace can be set up, by a test in a thread of its own: the
+/// namespace of children is a property of each thread.
 fn is_possible() -> bool {
     let trial = || {
         namespaces::unshare(UnshareFlags::NEWPID)?;
@@ -104,6 +104,6 @@ fn is_possible() -> bool {
     matches!(tried, Ok(Ok(status)) if status.success())
 }
 
-fn failed(error: &io::Error) -> Failure {
+fn namespace_failure(error: &io::Error) -> Failure {
     (126, format!("cannot create a process namespace (`processNamespace` is `on`): {error}"))
 }

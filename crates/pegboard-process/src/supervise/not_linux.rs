@@ -2,16 +2,16 @@
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
-use super::{Part, ProcessNamespace};
+use super::{ProcessNamespace, Role};
 
 /// Runs `command` (a program and its arguments) and returns how it ended. Descendants are not tracked
 /// on this system, and there are no process namespaces.
-pub fn run(part: Part, command: &[OsString]) -> ExitCode {
-    ExitCode::from(exit_code(part, command))
+pub fn run(role: Role, command: &[OsString]) -> ExitCode {
+    ExitCode::from(exit_code(role, command))
 }
 
-fn exit_code(part: Part, command: &[OsString]) -> u8 {
-    if part == Part::Supervisor(ProcessNamespace::On) {
+fn exit_code(role: Role, command: &[OsString]) -> u8 {
+    if role == Role::Supervisor(ProcessNamespace::On) {
         let _ = writeln!(std::io::stderr(), "only Linux has process namespaces (`processNamespace` is `on`)");
         return 126;
     }
@@ -33,8 +33,8 @@ mod tests {
     fn the_server_runs_without_being_tracked() {
         let check = |namespace, command: &[&str], expected: u8| {
             let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-            assert_eq!(exit_code(Part::Supervisor(namespace), &command), expected, "{command:?}");
-            assert_eq!(run(Part::Supervisor(namespace), &command), ExitCode::from(expected));
+            assert_eq!(exit_code(Role::Supervisor(namespace), &command), expected, "{command:?}");
+            assert_eq!(run(Role::Supervisor(namespace), &command), ExitCode::from(expected));
         };
         check(ProcessNamespace::Off, &["sort", "--version"], 0);
         check(ProcessNamespace::Auto, &["no-such-program-here"], 127);

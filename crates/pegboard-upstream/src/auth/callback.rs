@@ -124,7 +124,7 @@ mod tests {
     async fn only_the_right_visitor_is_taken() {
         let callback = Callback::open(0).await.expect("a port");
         let port = callback.port;
-        // Says nothing, and keeps nobody waiting.
+        // A connection without a request does not block others.
         let _idle = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("it listens");
         let take = |url: &Url| url.query().filter(|query| *query == "right").map(|_| ("taken", "Thanks."));
         let visits = async {

@@ -262,7 +262,7 @@ mod tests {
         guard.check_resolved(&url("https://rebinds.example/token")).await.expect("it is public at first");
         let refused = guard.resolve_for_connection("rebinds.example".to_owned()).await.expect_err("it is not any more");
         assert!(refused.to_string().contains("is a loopback address"), "{refused}");
-        // A name that nobody has named is the one of a proxy.
+        // A name that was not named by a server is that of a proxy.
         assert_eq!(guard.resolve_for_connection("private.example".to_owned()).await.expect("addresses").len(), 1);
     }
 

@@ -3,7 +3,7 @@
 use pegboard_config::{
     document::{Node, Problems},
     keys::{Kind, Scope},
-    variables::referenced,
+    variables::referenced_variables,
 };
 
 use super::servers::entries;
@@ -47,7 +47,7 @@ pub fn reserved_variables(root: &Node<'_>) -> ReservedVariables {
     let tokens = root.get("pegboard").and_then(|section| section.get("tokens"));
     let tokens = tokens.map(|tokens| tokens.items()).unwrap_or_default();
     let texts = tokens.iter().filter_map(|token| token.get("token")).filter_map(|token| token.text());
-    ReservedVariables::new(texts.flat_map(referenced).map(str::to_owned))
+    ReservedVariables::new(texts.flat_map(referenced_variables).map(str::to_owned))
 }
 
 /// Reports every `inheritEnv` that names a reserved variable, which would have no effect.

@@ -43,7 +43,7 @@ static SECTION: Section<OAuthConfig> = Section {
         "tokenParamName",
         "tokenUrl",
     ],
-    is_null_nothing: true,
+    is_null_missing: true,
     ..Section::new("oauth", "OAuth client that Pegboard uses to log in to a remote server.", KEYS)
 };
 
@@ -53,7 +53,7 @@ const KEYS: &[Key<OAuthConfig>] = &[
         Kind::Word,
         "Id of a client that you registered with the authorization server. Without it, Pegboard registers itself.",
         |node, config: &mut OAuthConfig, scope| {
-            config.client_id = node.as_word(scope.problems).map(|text| expand(node, text, scope).text);
+            config.client_id = node.as_non_blank(scope.problems).map(|text| expand(node, text, scope).text);
         },
     ),
     Key::new(
@@ -61,7 +61,8 @@ const KEYS: &[Key<OAuthConfig>] = &[
         Kind::Word,
         "Secret of the client, if it has one; preferably as `${VARIABLE}`.",
         |node, config: &mut OAuthConfig, scope| {
-            config.client_secret = node.as_word(scope.problems).map(|text| Secret::new(expand(node, text, scope).text));
+            config.client_secret =
+                node.as_non_blank(scope.problems).map(|text| Secret::new(expand(node, text, scope).text));
         },
     ),
     Key::new(

@@ -36,9 +36,9 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
         let mut own = Problems::new();
         let server = read_server(&entry, &mut Scope { env, problems: &mut own });
         if server.as_ref().is_some_and(|server| !server.is_enabled) {
-            own.forgive_outside();
+            own.remove_missing();
         }
-        own.name_server(entry.key());
+        own.set_server(entry.key());
         let missing = own.missing();
         problems.append(own);
         servers.extend(server.map(|server| ServerConfig { reserved: reserved.clone(), missing, ..server }));

@@ -164,7 +164,7 @@ impl<'a> PageReader<'a> {
         }
         let message = format!("the schema of `{}` has no `type`; `object` is assumed", shorten(name));
         self.warn(WarningKind::WrongType, message);
-        Some(schema.begun_with("type", "object"))
+        Some(schema.with_first("type", "object"))
     }
 
     /// Removes hidden characters from the texts of an entry. Calls still use its original name.

@@ -142,7 +142,7 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
 /// Returns a fixed key and fingerprint.
 #[cfg(fuzzing)]
 pub(super) fn fixed_key() -> (Key, Fingerprint) {
-    let key = Key::always();
+    let key = Key::fixed();
     let transport = crate::config::TransportConfig::Http {
         url: "http://localhost".to_owned(),
         headers: Vec::new(),

@@ -235,7 +235,7 @@ fn the_same_is_not_written_twice() {
     let fingerprint = manifests.fingerprint(&program(&[], &[])).expect("a program has one");
     let seal = manifests.save(&fingerprint, &manifest(&[TOOL]), None);
     let file = place.0.join(file_name(&fingerprint));
-    // What somebody else has put there stays, since nothing is new.
+    // A file that another process has written stays, because nothing has changed.
     fs::write(&file, "marked").expect("a file");
     assert_eq!(manifests.save(&fingerprint, &manifest(&[TOOL]), seal), seal);
     assert_eq!(fs::read(&file).expect("a file"), b"marked");
@@ -260,7 +260,7 @@ fn what_cannot_be_written_is_told_once() {
     assert_eq!(manifests.save(&fingerprint, &manifest(&[]), None), None);
     assert!(manifests.has_warned.load(Ordering::Relaxed));
     assert_eq!(manifests.save(&fingerprint, &manifest(&[]), None), None);
-    assert!(place.names().iter().all(|name| !is_unfinished(name)), "{:?}", place.names());
+    assert!(place.names().iter().all(|name| !is_temporary(name)), "{:?}", place.names());
 }
 
 #[test]

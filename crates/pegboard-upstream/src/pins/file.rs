@@ -3,7 +3,7 @@
 use std::{io, path::Path, time::SystemTime};
 
 use pegboard_mcp::json::{Raw, raw};
-use pegboard_state::{Kind, LoadError, Lock, Stamp, Store};
+use pegboard_state::{FileKind, LoadError, Lock, Stamp, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{PinReport, definition::Definition, diff::diff, predecessor::Summaries};
@@ -20,9 +20,9 @@ const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of the description of a server's source.
 const MAX_SOURCE: usize = 200;
 
-const APPROVED: Kind = Kind { name: "approved", version: 1, max_bytes: MAX_BYTES };
+const APPROVED: FileKind = FileKind { name: "approved", version: 1, max_bytes: MAX_BYTES };
 
-const WAITING: Kind = Kind { name: "waiting", version: 1, max_bytes: MAX_BYTES };
+const WAITING: FileKind = FileKind { name: "waiting", version: 1, max_bytes: MAX_BYTES };
 
 /// The approved tools of a server.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -228,7 +228,7 @@ impl Files {
     }
 
     pub(super) fn write_approvals(&self, id: &str, approved: &Approvals) -> io::Result<()> {
-        self.approved.save_surely(id, raw(approved).get().as_bytes())
+        self.approved.save_durably(id, raw(approved).get().as_bytes())
     }
 
     pub(super) fn write_waiting(&self, id: &str, waiting: &WaitingTools) -> io::Result<()> {

@@ -172,7 +172,7 @@ fn another_token_is_no_other_server_and_another_program_is() {
     check(&remote("token-2", "https://a.example/mcp"), 1);
     // What is held at one address is not approved by moving to another.
     check(&remote("token-1", "https://c.example/mcp"), 1);
-    // A secret among the arguments is none of who the server is.
+    // A secret among the arguments is not part of the identity of the server.
     let program = |secret: &str| {
         let args = vec![format!("--key={secret}")];
         let transport = TransportConfig::Stdio { command: "x".to_owned(), args, env: Vec::new(), cwd: None };
@@ -201,7 +201,7 @@ fn what_is_damaged_is_asked_about() {
     assert_eq!(held(&review), ["a", "b"]);
     place.approve(&[]);
     assert!(place.open().review(&server(Pinning::Hold), &items(&[A, B]), true).held.is_empty());
-    // Who only wants to be told starts anew.
+    // With `warn` all current tools are approved.
     fs::write(&file, "nonsense").expect("written");
     let review = place.open().review(&server(Pinning::Warn), &items(&[A]), true);
     assert!(review.reports.is_empty());
@@ -326,7 +326,7 @@ fn an_approved_server_is_approved_under_another_name() {
     let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
     assert_eq!(review(&config, &[A]), ["a"]);
     place.approve(&[]);
-    // It only wants to be told of what is new now.
+    // With `warn` the tools are only reported.
     assert_eq!(review(&renamed(&config, "t"), &[A, B]), Vec::<String>::new());
 }
 

@@ -10,7 +10,7 @@ use pegboard_mcp::{
     era::{Era, MODERN_VERSION},
     headers,
     rpc::{Message, RpcError},
-    sse::EventReader,
+    sse::SseReader,
     trace::TraceContext,
 };
 use reqwest::{
@@ -354,7 +354,7 @@ async fn read_stream(
     last_id: &mut Option<String>,
     pause: &mut Duration,
 ) -> Result<(), CallError> {
-    let mut reader = EventReader::new(link.max_message);
+    let mut reader = SseReader::new(link.max_message);
     loop {
         // A stream that breaks is like one that ends: the rest can be requested again.
         let Ok(Some(chunk)) = response.chunk().await else { return Ok(()) };
@@ -427,7 +427,7 @@ mod tests {
         let error = called.await.expect("no panic").expect_err("it was closed");
         assert!(matches!(error, CallError::Closed(_)), "{error}");
         listening.await.expect("no panic");
-        // To the end of both: nobody holds the other side any more.
+        // Both ends are read to the end: the other sides were dropped.
         for stream in [&mut heard, &mut asked] {
             let mut request = Vec::new();
             let ended = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut request)).await;

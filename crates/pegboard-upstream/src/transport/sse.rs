@@ -7,7 +7,7 @@ use std::{
 };
 
 use pegboard_core::{Secret, locks::lock};
-use pegboard_mcp::{rpc::Message, sse::EventReader};
+use pegboard_mcp::{rpc::Message, sse::SseReader};
 use reqwest::{
     Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
@@ -67,7 +67,7 @@ impl SseClient {
     }
 
     async fn read(self: Arc<Self>, link: Arc<Link>, mut stream: Response) {
-        let mut reader = EventReader::new(link.max_message);
+        let mut reader = SseReader::new(link.max_message);
         loop {
             let chunk = tokio::select! {
                 chunk = stream.chunk() => chunk,

@@ -11,7 +11,7 @@ use std::{
 
 use pegboard_core::text;
 use pegboard_mcp::{
-    lines::{Line, Lines},
+    lines::{Line, LineReader},
     rpc::Message,
 };
 use pegboard_process::{
@@ -293,7 +293,7 @@ async fn write_messages(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin
 }
 
 async fn read_messages(link: Arc<Link>, stdout: ChildStdout) {
-    let mut lines = Lines::new(stdout, link.max_message);
+    let mut lines = LineReader::new(stdout, link.max_message);
     let mut warnings = 0;
     loop {
         let line = match lines.next().await {
@@ -305,7 +305,7 @@ async fn read_messages(link: Arc<Link>, stdout: ChildStdout) {
         let message = match line {
             Line::Whole(bytes) if bytes.len() > LARGE_MESSAGE && bytes.starts_with(b"{") => {
                 let start = bytes[..MAX_LOG_LINE].to_vec();
-                let text = String::from_utf8(lines.take()).ok();
+                let text = String::from_utf8(lines.take_line()).ok();
                 let message = text.map(|text| Message::parse_large(text).map(|message| vec![message]));
                 if !matches!(message, Some(Ok(_))) {
                     shown = clean_line(&link, &start, MAX_STRAY_LINE);
@@ -321,7 +321,7 @@ async fn read_messages(link: Arc<Link>, stdout: ChildStdout) {
                 message
             }
             Line::TooLong => {
-                if let Some(id) = lines.skipped_answer() {
+                if let Some(id) = lines.skipped_answer_id() {
                     link.settle(id, Err(CallError::ResultTooLarge { bytes: None, most: link.max_message }));
                     continue;
                 }
@@ -354,7 +354,7 @@ async fn read_messages(link: Arc<Link>, stdout: ChildStdout) {
 /// Logs the lines of the server's standard error. Before it is ready they are about its start and
 /// about requests that it does not know; the last ones explain a failure.
 async fn log_stderr(link: Arc<Link>, stderr: ChildStderr) {
-    let mut lines = Lines::new(stderr, 1 << 20);
+    let mut lines = LineReader::new(stderr, 1 << 20);
     // The name is in a span and not in the text, so that a server cannot forge it.
     let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pegboard_process::processes::{Process, Table};
+use pegboard_process::processes::{Process, ProcessTable};
 
 use super::{
     disk::{self, FolderSize, MeasureError},
@@ -80,7 +80,7 @@ impl FileWatch {
     }
 
     /// Returns when a limit is exceeded, or cannot be checked any more.
-    pub(super) fn watch(mut self, table: &mut Table) -> ExceededLimit {
+    pub(super) fn watch(mut self, table: &mut ProcessTable) -> ExceededLimit {
         loop {
             let start = Instant::now();
             // Without a process list, any number of processes may run.

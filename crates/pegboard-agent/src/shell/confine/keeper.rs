@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_process::processes::{self, Table};
+use pegboard_process::processes::{self, ProcessTable};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::setsid,
@@ -35,7 +35,7 @@ pub(super) fn run() -> ExitCode {
     let _ = setsid();
     processes::adopt_orphans();
     let own = env::current_exe();
-    let (Ok(mut table), Ok(own)) = (Table::open(), own) else { return ExitCode::FAILURE };
+    let (Ok(mut table), Ok(own)) = (ProcessTable::open(), own) else { return ExitCode::FAILURE };
     let Ok(mut watcher) = Command::new(own).arg("confine").env_clear().env(ROLE, "watch").spawn() else {
         return ExitCode::FAILURE;
     };

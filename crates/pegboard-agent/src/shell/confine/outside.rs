@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_process::processes::{self, Table};
+use pegboard_process::processes::{self, ProcessTable};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, setsid};
 
 use super::{
@@ -60,7 +60,7 @@ pub(super) fn run() -> ExitCode {
         Ok(Err(error)) => return report(&failed(format!("cannot read the command specification: {error}"))),
         Err(error) => return report(&failed(format!("cannot read the command specification: {error}"))),
     };
-    let said = match Table::open() {
+    let said = match ProcessTable::open() {
         Ok(table) => run_to_end(&spec, table).unwrap_or_else(failed),
         Err(error) => failed(format!("cannot read the process table: {error}")),
     };
@@ -80,7 +80,7 @@ fn report(report: &Report) -> ExitCode {
 }
 
 /// Runs the command and removes what it leaves.
-fn run_to_end(spec: &CommandSpec, mut table: Table) -> Result<Report, String> {
+fn run_to_end(spec: &CommandSpec, mut table: ProcessTable) -> Result<Report, String> {
     let mut said = confine(spec, &mut table);
     // Processes may have been started before the failure.
     if said.is_err() {
@@ -91,12 +91,12 @@ fn run_to_end(spec: &CommandSpec, mut table: Table) -> Result<Report, String> {
     said
 }
 
-fn end_all(table: &mut Table) -> Result<(), String> {
+fn end_all(table: &mut ProcessTable) -> Result<(), String> {
     table.end_all(Duration::ZERO).map_err(|error| format!("cannot verify that all processes have ended: {error}"))
 }
 
 /// Runs the command to its end, or until it exceeds a limit.
-fn confine(spec: &CommandSpec, table: &mut Table) -> Result<Report, String> {
+fn confine(spec: &CommandSpec, table: &mut ProcessTable) -> Result<Report, String> {
     let (tell, news) = mpsc::channel();
     // Leave the parent's session: signals to ours must not reach it.
     let _ = setsid();
@@ -167,7 +167,7 @@ fn start_watching(
     tell: &Sender<WatchEvent>,
 ) -> Result<(), String> {
     let limits = spec.limits;
-    let table = || Table::open().map_err(|error| format!("cannot read the process table: {error}"));
+    let table = || ProcessTable::open().map_err(|error| format!("cannot read the process table: {error}"));
     let (mut for_processes, mut for_files) = (table()?, table()?);
     let watch = |wait: Box<dyn FnOnce() -> WatchEvent + Send>| {
         let tell = tell.clone();

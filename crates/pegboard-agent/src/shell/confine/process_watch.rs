@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pegboard_process::processes::{Process, Table};
+use pegboard_process::processes::{Process, ProcessTable};
 
 use super::{machine::Memory, spec::CommandLimits};
 use crate::shell::command_output::ExceededLimit;
@@ -36,7 +36,7 @@ fn max_processes(limits: &CommandLimits) -> usize {
 }
 
 /// Returns when the processes below this one exceed a limit, or cannot be listed any more.
-pub(super) fn watch_processes(table: &mut Table, limits: &CommandLimits) -> ExceededLimit {
+pub(super) fn watch_processes(table: &mut ProcessTable, limits: &CommandLimits) -> ExceededLimit {
     let before = Memory::now();
     loop {
         let (start, tasks) = (Instant::now(), tasks_of_the_system());

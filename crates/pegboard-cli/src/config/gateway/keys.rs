@@ -250,7 +250,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
          `pegboard` in `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows \
          in `LOCALAPPDATA`.",
         |node, draft: &mut Draft, scope| {
-            let Some(text) = node.as_word(scope.problems) else { return };
+            let Some(text) = node.as_non_blank(scope.problems) else { return };
             draft.config.state = StateFolder::named(&expand(node, text, scope).text);
         },
     ),

@@ -4,7 +4,7 @@ use pegboard_config::{
     document::{Missing, Node},
     env_file,
     keys::{Key, Kind, Scope, Section, set},
-    variables::{expand, from_workspace},
+    variables::{expand, resolve_in_workspace},
     web::{HEADERS, URL, is_header_value, read_header_map},
 };
 use pegboard_core::Secret;
@@ -58,8 +58,8 @@ pub(super) static SERVER: Section<ServerDraft> = Section {
         "version",
         "watchPaths",
     ],
-    needs_one_of: &["command", "url", "serverUrl", "httpUrl"],
-    is_null_nothing: true,
+    required_one_of: &["command", "url", "serverUrl", "httpUrl"],
+    is_null_missing: true,
     ..Section::new("server", "One MCP server, in the format of other MCP clients.", KEYS)
 };
 
@@ -69,7 +69,7 @@ const KEYS: &[Key<ServerDraft>] = &[
         Kind::Word,
         "Program to start. It must speak MCP over standard input and output.",
         |node, server: &mut ServerDraft, scope| {
-            server.command = node.as_word(scope.problems).map(|text| server.expand(node, text, scope));
+            server.command = node.as_non_blank(scope.problems).map(|text| server.expand(node, text, scope));
         },
     ),
     Key::new("args", Kind::List(&Kind::Text), "Arguments of the program.", read_args).default("[]"),
@@ -93,8 +93,8 @@ const KEYS: &[Key<ServerDraft>] = &[
         Kind::Word,
         "Working directory of the program. A relative path is resolved against the folder of the configuration file.",
         |node, server: &mut ServerDraft, scope| {
-            let text = node.as_word(scope.problems).map(|text| server.expand(node, text, scope).text);
-            server.cwd = text.map(|text| from_workspace(&text, scope.env));
+            let text = node.as_non_blank(scope.problems).map(|text| server.expand(node, text, scope).text);
+            server.cwd = text.map(|text| resolve_in_workspace(&text, scope.env));
         },
     ),
     Key::new("url", URL, "URL of a remote server.", |node, server: &mut ServerDraft, scope| {
@@ -252,7 +252,7 @@ const KEYS: &[Key<ServerDraft>] = &[
     // Read with the middleware; declared here because it is a key of a server.
     Key::new(
         "middleware",
-        Kind::Elsewhere("serverMiddleware"),
+        Kind::Reference("serverMiddleware"),
         "Middleware for the server's lists and calls. Replaces the top-level `middleware`.",
         |_, _, _| {},
     ),
@@ -375,20 +375,20 @@ fn read_env(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
 }
 
 fn read_env_file(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
-    let Some(text) = node.as_word(scope.problems) else { return };
+    let Some(text) = node.as_non_blank(scope.problems) else { return };
     let path = expand(node, text, scope);
     if !path.is_complete {
         return;
     }
-    let path = from_workspace(&path.text, scope.env);
-    scope.problems.depends_on(path.clone());
+    let path = resolve_in_workspace(&path.text, scope.env);
+    scope.problems.add_file(path.clone());
     let variables = env_file::read(&path);
     server.env_path = Some(path);
     match variables {
         Ok(variables) => {
             server.env_file = variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         }
-        Err(error) => scope.problems.push(node.problem(error.to_string()).outside(Missing::File)),
+        Err(error) => scope.problems.push(node.problem(error.to_string()).with_missing(Missing::File)),
     }
 }
 
@@ -404,7 +404,7 @@ fn read_headers(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>
 }
 
 fn read_token(node: &Node<'_>, server: &mut ServerDraft, scope: &mut Scope<'_>) {
-    let Some(text) = node.as_word(scope.problems) else { return };
+    let Some(text) = node.as_non_blank(scope.problems) else { return };
     let token = server.expand(node, text, scope);
     if token.is_complete && (token.text.trim().is_empty() || !is_header_value(&token.text)) {
         let problem = node.problem("must be a token without line breaks");

@@ -253,7 +253,7 @@ fn mistakes() {
         r#"{"url": "http://a", "authorizationToken": "${EMPTY}"}"#,
         "`s.authorizationToken` must be a token without line breaks (the variable may be empty)",
     );
-    check(r#"{"command": "x", "timeout": -5}"#, &format!("`s.timeout` must be {}", Kind::Timeout.fits()));
+    check(r#"{"command": "x", "timeout": -5}"#, &format!("`s.timeout` must be {}", Kind::Timeout.describe()));
 }
 
 #[test]
