@@ -59,7 +59,7 @@ pub struct Rules {
     pub named: Option<String>,
     /// The token endpoint that is named, in place of its own.
     pub token_endpoint: Option<String>,
-    /// Where the door sends everybody.
+    /// The redirect target of the protected server.
     pub moved_to: Option<String>,
     /// Whether nothing but the door answers.
     pub is_out_of_order: bool,
@@ -125,7 +125,7 @@ impl Authority {
         self.server.state().events.iter().filter(|known| known.starts_with(event)).count()
     }
 
-    /// Every secret that was given to somebody: codes, tokens, client secrets.
+    /// Returns every issued secret: codes, tokens, client secrets.
     pub fn secrets(&self) -> Vec<String> {
         self.server.state().secrets.clone()
     }

@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// What is known of whoever sent a request.
+/// The client that sent a request.
 pub(crate) struct Client {
     pub(crate) era: Era,
     pub(crate) capabilities: Value,

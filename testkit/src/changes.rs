@@ -1,4 +1,4 @@
-//! What changes while the server runs, and who is told.
+//! Changes of lists and resources while the server runs, and their notifications.
 
 use std::sync::{
     Mutex,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{server::Server, wire::lock};
 
-/// Something that clients may want to hear of.
+/// A change that clients are notified of.
 pub(crate) enum Change {
     Tools,
     Prompts,
@@ -54,7 +54,7 @@ impl Changes {
         self.prompt_revision.load(Ordering::Relaxed)
     }
 
-    /// The names that `change_tools` added, in that order.
+    /// Returns the names that `change_tools` added, in that order.
     pub(crate) fn added_tools(&self) -> Vec<String> {
         lock(&self.added_tools).clone()
     }
@@ -82,7 +82,7 @@ pub(crate) fn add_tool(server: &Server, name: &str) {
     announce(server, &Change::Tools);
 }
 
-/// Tells the legacy session, if there is one, and every subscription.
+/// Notifies the legacy session, if there is one, and every subscription.
 pub(crate) fn announce(server: &Server, change: &Change) {
     let tell_session = lock(&server.session).as_ref().is_some_and(|session| {
         session.initialized

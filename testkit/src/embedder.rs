@@ -1,4 +1,4 @@
-//! An endpoint for embeddings, alone: it refuses what real ones refuse, and fails on demand.
+//! An embeddings endpoint that rejects what real ones reject, and fails on demand.
 //!
 //! Its vectors are the same in every run and closer the more words two texts share; words of
 //! one [meaning](Endpoint::means) count as the same.
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use crate::provider::embeddings::vector;
 
-/// What the endpoint does with requests.
+/// The behavior of the endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Conduct {
+pub enum Behavior {
     /// It answers them.
     #[default]
     Answers,
@@ -25,7 +25,7 @@ pub enum Conduct {
     Refuses(u16, Option<u64>),
     /// It refuses once, and answers from then on.
     RefusesOnce(u16, Option<u64>),
-    /// It does not answer until it is told to do something else.
+    /// It does not answer until its behavior is changed.
     Hangs,
     /// It does not answer requests with this very text.
     HangsAt(&'static str),
@@ -45,8 +45,8 @@ pub enum Conduct {
     Breaks,
 }
 
-impl Conduct {
-    /// Whether a request for these texts is not answered.
+impl Behavior {
+    /// Returns whether a request for these texts is not answered.
     fn hangs(&self, texts: &[String]) -> bool {
         match self {
             Self::Hangs => true,
@@ -56,22 +56,22 @@ impl Conduct {
     }
 }
 
-/// What it accepts.
+/// The limits of the endpoint.
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// The one model that it knows.
+pub struct EndpointLimits {
+    /// The only known model.
     pub model: String,
-    /// The key that it wants, if it wants one.
+    /// The required API key, if any.
     pub key: Option<String>,
-    /// The length of its vectors.
+    /// The number of dimensions of its vectors.
     pub dimensions: usize,
-    /// Texts in one request.
+    /// Maximum number of texts in one request.
     pub inputs: usize,
-    /// Bytes of a text.
+    /// Maximum number of bytes of a text.
     pub bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for EndpointLimits {
     fn default() -> Self {
         Self { model: "test-model".into(), key: None, dimensions: 64, inputs: 2048, bytes: 8000 }
     }
@@ -79,8 +79,8 @@ impl Default for Limits {
 
 #[derive(Debug, Default)]
 struct State {
-    conduct: Conduct,
-    limits: Limits,
+    behavior: Behavior,
+    limits: EndpointLimits,
     meanings: HashMap<String, String>,
     requests: Vec<Vec<String>>,
     is_gone: bool,
@@ -98,7 +98,7 @@ impl Shared {
     }
 }
 
-/// A running endpoint. Dropped, it is gone.
+/// A running endpoint, which is stopped when it is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
@@ -106,11 +106,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts one on a free port.
+    /// Starts an endpoint on a free port.
     ///
     /// # Panics
     /// Without a port.
-    pub fn start(limits: Limits) -> Self {
+    pub fn start(limits: EndpointLimits) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared { state: Mutex::new(State { limits, ..State::default() }), ..Shared::default() });
@@ -127,29 +127,29 @@ impl Endpoint {
         Self { shared, address }
     }
 
-    /// Its address, with `/v1`.
+    /// Returns the URL of the endpoint, with `/v1`.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Lets it do something else from now on.
-    pub fn conduct(&self, conduct: Conduct) {
-        self.shared.state().conduct = conduct;
+    /// Changes the behavior from now on.
+    pub fn set_behavior(&self, behavior: Behavior) {
+        self.shared.state().behavior = behavior;
         self.shared.news.notify_all();
     }
 
-    /// Lets words count as the same as another one.
+    /// Makes words equivalent to another one.
     pub fn means(&self, words: &[&str], meaning: &str) {
         let pairs = words.iter().map(|word| ((*word).to_owned(), meaning.to_owned()));
         self.shared.state().meanings.extend(pairs);
     }
 
-    /// The texts of all requests that it looked at, in their order.
+    /// Returns the texts of all requests that were read, in their order.
     pub fn requests(&self) -> Vec<Vec<String>> {
         self.shared.state().requests.clone()
     }
 
-    /// Waits until the requests are as wanted.
+    /// Waits until the requests satisfy a condition.
     ///
     /// # Panics
     /// If they are not within ten seconds.
@@ -169,7 +169,7 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         self.shared.state().is_gone = true;
         self.shared.news.notify_all();
-        // Wakes the listener, which then sees that it is to stop.
+        // Wakes the listener, which then stops.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -187,7 +187,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
         let length = text.len();
         let start =
             format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{after}content-length: {length}\r\n\r\n");
-        let is_broken = shared.state().conduct == Conduct::Breaks;
+        let is_broken = shared.state().behavior == Behavior::Breaks;
         let text = if is_broken { &text[..length / 2] } else { &text };
         if writer.write_all(start.as_bytes()).and_then(|()| writer.write_all(text.as_bytes())).is_err() || is_broken {
             return;
@@ -195,7 +195,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
     }
 }
 
-/// The lines before the body, and the body.
+/// Reads the lines before the body, and the body.
 fn read(reader: &mut BufReader<TcpStream>) -> Option<(Vec<String>, Vec<u8>)> {
     let mut head = Vec::new();
     loop {
@@ -215,7 +215,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<(Vec<String>, Vec<u8>)> {
     Some((head, body))
 }
 
-/// Status, `Retry-After` and body of the answer.
+/// Returns the status, `Retry-After` and body of the answer.
 fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, String) {
     let refusal = |status: u16, message: &str| (status, None, json!({"error": {"message": message}}).to_string());
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -227,7 +227,7 @@ fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, S
     let mut state = shared.state();
     state.requests.push(inputs.clone());
     shared.news.notify_all();
-    while state.conduct.hangs(&inputs) && !state.is_gone {
+    while state.behavior.hangs(&inputs) && !state.is_gone {
         state = shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
     let limits = state.limits.clone();
@@ -251,20 +251,20 @@ fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, S
         return refusal(400, &format!("an input is longer than {} bytes", limits.bytes));
     }
     let asked = body["dimensions"].as_u64().map_or(limits.dimensions, |count| count as usize);
-    match state.conduct.clone() {
-        Conduct::Refuses(status, after) => (status, after, String::new()),
-        Conduct::RefusesOnce(status, after) => {
-            state.conduct = Conduct::Answers;
+    match state.behavior.clone() {
+        Behavior::Refuses(status, after) => (status, after, String::new()),
+        Behavior::RefusesOnce(status, after) => {
+            state.behavior = Behavior::Answers;
             (status, after, String::new())
         }
-        Conduct::Garbage => (200, None, "<html>It works!</html>".into()),
-        Conduct::NotANumber => (200, None, r#"{"data": [{"index": 0, "embedding": [NaN]}]}"#.into()),
-        Conduct::Half => (200, None, vectors(&inputs[..inputs.len() / 2], asked, &state.meanings)),
-        Conduct::RefusesWord(word, status) => match inputs.iter().find(|text| text.contains(word)) {
+        Behavior::Garbage => (200, None, "<html>It works!</html>".into()),
+        Behavior::NotANumber => (200, None, r#"{"data": [{"index": 0, "embedding": [NaN]}]}"#.into()),
+        Behavior::Half => (200, None, vectors(&inputs[..inputs.len() / 2], asked, &state.meanings)),
+        Behavior::RefusesWord(word, status) => match inputs.iter().find(|text| text.contains(word)) {
             Some(text) => (status, Some(0), json!({"error": {"message": format!("not `{text}`")}}).to_string()),
             None => (200, None, vectors(&inputs, asked, &state.meanings)),
         },
-        Conduct::ZerosFor(word) => {
+        Behavior::ZerosFor(word) => {
             let mut answer: Value = serde_json::from_str(&vectors(&inputs, asked, &state.meanings)).unwrap_or_default();
             for item in answer["data"].as_array_mut().into_iter().flatten() {
                 let text = item["index"].as_u64().and_then(|at| inputs.get(at as usize));
@@ -274,12 +274,12 @@ fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, S
             }
             (200, None, answer.to_string())
         }
-        Conduct::Dimensions(count) => (200, None, vectors(&inputs, count, &state.meanings)),
+        Behavior::Dimensions(count) => (200, None, vectors(&inputs, count, &state.meanings)),
         _ => (200, None, vectors(&inputs, asked, &state.meanings)),
     }
 }
 
-/// The answer, the last text first: order is in the numbers.
+/// Returns the vectors of an answer, the last text first: the order is in the indices.
 fn vectors(inputs: &[String], dimensions: usize, meanings: &HashMap<String, String>) -> String {
     let meant = |text: &String| {
         let words = text.split(|letter: char| !letter.is_alphanumeric()).map(str::to_lowercase);

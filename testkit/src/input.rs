@@ -1,5 +1,5 @@
-//! What a tool or prompt needs from the client: by questions on the pipe in the legacy
-//! era, by `input_required` results in the modern one.
+//! Input that a tool or prompt requests from the client: with requests on the pipe in the legacy
+//! era, with `input_required` results in the modern one.
 
 use serde_json::{Map, Value, json};
 
@@ -9,36 +9,40 @@ use crate::{
     wire::RpcError,
 };
 
-/// One thing to be asked.
-pub(crate) struct Ask {
+/// A request for input.
+pub(crate) struct InputRequest {
     key: &'static str,
     method: &'static str,
     params: Value,
 }
 
-/// Answers, by the key of what was asked.
+/// Answers by the key of their request.
 pub(crate) type Answers = Map<String, Value>;
 
-impl Ask {
-    /// A form for the user.
-    pub(crate) fn elicit(key: &'static str, message: &str, schema: Value) -> Ask {
+impl InputRequest {
+    /// Requests a form from the user.
+    pub(crate) fn elicit(key: &'static str, message: &str, schema: Value) -> InputRequest {
         let mut params = json!({"message": message});
         params["requestedSchema"] = schema;
-        Ask { key, method: "elicitation/create", params }
+        InputRequest { key, method: "elicitation/create", params }
     }
 
-    /// A prompt for the client's model.
-    pub(crate) fn sample(key: &'static str, prompt: &str, max_tokens: u64) -> Ask {
+    /// Requests a completion from the client's model.
+    pub(crate) fn sample(key: &'static str, prompt: &str, max_tokens: u64) -> InputRequest {
         let message = json!({"role": "user", "content": {"type": "text", "text": prompt}});
-        Ask { key, method: "sampling/createMessage", params: json!({"messages": [message], "maxTokens": max_tokens}) }
+        InputRequest {
+            key,
+            method: "sampling/createMessage",
+            params: json!({"messages": [message], "maxTokens": max_tokens}),
+        }
     }
 
-    /// The client's roots.
-    pub(crate) fn roots(key: &'static str) -> Ask {
-        Ask { key, method: "roots/list", params: json!({}) }
+    /// Requests the client's roots.
+    pub(crate) fn roots(key: &'static str) -> InputRequest {
+        InputRequest { key, method: "roots/list", params: json!({}) }
     }
 
-    /// What a client must declare to be asked this.
+    /// Returns the capability that the client must declare for this request.
     pub(crate) fn capability(&self) -> &'static str {
         self.method.split('/').next().unwrap_or(self.method)
     }
@@ -47,15 +51,15 @@ impl Ask {
 /// Asks for everything in `asks` and returns the answers. In the modern era that takes a
 /// round trip: the first call stops with an `input_required` result, the retry comes
 /// back with answers and, if there is one, with `state`.
-pub(crate) fn gather(call: &Call, asks: &[Ask], state: Option<&Value>) -> Result<Answers, Stop> {
-    call.require(asks.iter().map(Ask::capability))?;
+pub(crate) fn gather(call: &Call, asks: &[InputRequest], state: Option<&Value>) -> Result<Answers, Stop> {
+    call.require(asks.iter().map(InputRequest::capability))?;
     match call.client.era {
         Era::Legacy => asks.iter().map(|ask| Ok((ask.key.to_owned(), question(call, ask)?))).collect(),
         Era::Modern => read_responses(call, asks, state),
     }
 }
 
-/// The state that a retry carries. It is the client's word, so only what is sealed counts.
+/// Returns the state of a retry. It comes from the client, so only a sealed state is accepted.
 pub(crate) fn carried_state(call: &Call) -> Result<Option<Value>, Stop> {
     match &call.request.params["requestState"] {
         Value::Null => Ok(None),
@@ -67,7 +71,7 @@ pub(crate) fn carried_state(call: &Call) -> Result<Option<Value>, Stop> {
 }
 
 /// Sends one question and waits for its answer.
-fn question(call: &Call, ask: &Ask) -> Result<Value, Stop> {
+fn question(call: &Call, ask: &InputRequest) -> Result<Value, Stop> {
     let (id, answers) = call.server.questions.open(&call.request.id);
     // A cancellation that came earlier found no question to close, and would leave this
     // one waiting for ever.
@@ -85,7 +89,7 @@ fn question(call: &Call, ask: &Ask) -> Result<Value, Stop> {
     }
 }
 
-fn read_responses(call: &Call, asks: &[Ask], state: Option<&Value>) -> Result<Answers, Stop> {
+fn read_responses(call: &Call, asks: &[InputRequest], state: Option<&Value>) -> Result<Answers, Stop> {
     let has_state = carried_state(call)?.is_some();
     let responses = match call.request.params.get("inputResponses") {
         None => return Err(ask_again(call, asks, state)),
@@ -104,7 +108,7 @@ fn read_responses(call: &Call, asks: &[Ask], state: Option<&Value>) -> Result<An
     if complete { Ok(answers) } else { Err(ask_again(call, asks, state)) }
 }
 
-fn ask_again(call: &Call, asks: &[Ask], state: Option<&Value>) -> Stop {
+fn ask_again(call: &Call, asks: &[InputRequest], state: Option<&Value>) -> Stop {
     let requests: Map<String, Value> =
         asks.iter().map(|ask| (ask.key.to_owned(), json!({"method": ask.method, "params": ask.params}))).collect();
     let mut result = json!({"inputRequests": requests});
@@ -114,13 +118,13 @@ fn ask_again(call: &Call, asks: &[Ask], state: Option<&Value>) -> Stop {
     Stop::InputRequired(result)
 }
 
-/// What a sealed state is bound to.
+/// Returns the request that a sealed state is bound to.
 fn origin(call: &Call) -> String {
     format!("{} {}", call.request.method, call.request.params["name"])
 }
 
-/// Whether an answer has all that was asked for; an error if it is no answer to `ask`.
-fn check(ask: &Ask, answer: &Value) -> Result<bool, String> {
+/// Returns whether an answer is complete; an error if it is not an answer to `ask`.
+fn check(ask: &InputRequest, answer: &Value) -> Result<bool, String> {
     let is_answer = match ask.method {
         "elicitation/create" => ["accept", "decline", "cancel"].iter().any(|action| answer["action"] == *action),
         "sampling/createMessage" => answer["content"].is_object() || answer["content"].is_array(),
@@ -132,7 +136,7 @@ fn check(ask: &Ask, answer: &Value) -> Result<bool, String> {
     Ok(answer["action"] != "accept" || fits(&ask.params["requestedSchema"], &answer["content"]))
 }
 
-/// Whether a filled form has its required fields, and fields of the right types.
+/// Returns whether a form has its required fields, and fields of the right types.
 fn fits(schema: &Value, content: &Value) -> bool {
     let mut required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut fields = schema["properties"].as_object().into_iter().flatten();

@@ -9,9 +9,9 @@
 //! repeated, and thereby hidden, in the other.
 //!
 //! ```
-//! use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+//! use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 //!
-//! let provider = Provider::start(Script::new([Turn::say([Part::text("Good morning.")])]));
+//! let provider = Provider::start(Script::new([ScriptedTurn::say([Part::text("Good morning.")])]));
 //! assert!(provider.url().starts_with("http://127.0.0.1:"));
 //! assert!(provider.requests().is_empty());
 //! ```

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     call::{Call, Outcome, Stop},
-    input::{Ask, gather},
+    input::{InputRequest, gather},
     pages::page,
     tools::PNG,
     wire::RpcError,
@@ -64,7 +64,7 @@ fn with_context(call: &Call) -> Outcome {
         "properties": {"context": {"type": "string"}},
         "required": ["context"],
     });
-    let ask = Ask::elicit("user_context", "What context should the prompt use?", schema);
+    let ask = InputRequest::elicit("user_context", "What context should the prompt use?", schema);
     let answers = gather(call, &[ask], None)?;
     let context = answers["user_context"]["content"]["context"].as_str().unwrap_or("none was given");
     Ok(messages([text(&format!("Use this context: {context}"))]))

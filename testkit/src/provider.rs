@@ -13,20 +13,20 @@
 //! | embeddings | `/v1/embeddings` |
 //!
 //! Every request is held to the rules of its provider ([`Check`]) and refused in its words
-//! where it breaks one. What passes takes the next [`Turn`] of the [`Script`], encoded for the
+//! where it breaks one. What passes takes the next [`ScriptedTurn`] of the [`Script`], encoded for the
 //! wire that asked, streamed or not. For clients that are not Rust, `GET /_requests` tells what
 //! was recorded and `PUT /_script` starts over with another script.
 //!
 //! A Messages conversation by hand:
 //!
 //! ```
-//! use pegboard_testkit::provider::{Check, Part, Provider, Script, Turn};
+//! use pegboard_testkit::provider::{Check, Part, Provider, Script, ScriptedTurn};
 //! use serde_json::json;
 //!
 //! let script = Script::new([
-//!     Turn::say([Part::call("search_tools", json!({"query": "mail"}))]),
-//!     Turn::say([Part::call("send_mail", json!({"to": "a@example.com"}))]),
-//!     Turn::say([Part::text("Sent.")]),
+//!     ScriptedTurn::say([Part::call("search_tools", json!({"query": "mail"}))]),
+//!     ScriptedTurn::say([Part::call("send_mail", json!({"to": "a@example.com"}))]),
+//!     ScriptedTurn::say([Part::text("Sent.")]),
 //! ]);
 //! let provider = Provider::start(script.forbid("send_mail", 1).stable_prefix());
 //! // … run a client against provider.url() …
@@ -60,8 +60,8 @@ pub use checks::{Check, Violation};
 pub use record::{Ending, Recorded};
 pub use route::{Vendor, Wire};
 pub use script::{
-    Breakdown, Call, Embeddings, Fault, Forbidden, Models, Noise, Output, Part, Refusal, Script, ScriptError, Search,
-    Sending, Stall, Stop, Turn, Usage,
+    Call, Embeddings, Fault, Forbidden, Models, Noise, Output, Part, Script, ScriptError, ScriptedError, ScriptedTurn,
+    Search, Sending, Stall, Stop, StreamError, Usage,
 };
 
 use server::Server;
@@ -115,7 +115,7 @@ impl Provider {
     }
 
     /// Puts further turns at the end of the script, for what only becomes known on the way.
-    pub fn go_on(&self, turns: impl IntoIterator<Item = Turn>) {
+    pub fn go_on(&self, turns: impl IntoIterator<Item = ScriptedTurn>) {
         self.server.state().go_on(turns);
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::wire::lock;
 
 /// A client's result, or its error.
-pub(crate) type Answer = Result<Value, Value>;
+pub(crate) type ClientAnswer = Result<Value, Value>;
 
 /// The questions that are still open.
 #[derive(Default)]
@@ -25,22 +25,22 @@ pub(crate) struct Questions {
 
 struct Question {
     call: Value,
-    answer: Sender<Answer>,
+    answer: Sender<ClientAnswer>,
 }
 
 impl Questions {
     /// Opens a question on behalf of the request `call`. The receiver fails once that
     /// request is cancelled.
-    pub(crate) fn open(&self, call: &Value) -> (u64, Receiver<Answer>) {
-        // Ids begin at 1 as the clients' own do: the two directions are separate, and a
-        // gateway that mixes them up is to be found out.
+    pub(crate) fn open(&self, call: &Value) -> (u64, Receiver<ClientAnswer>) {
+        // Ids begin at 1 like those of clients: the two directions are separate, and a gateway that
+        // confuses them must fail a test.
         let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answers) = channel();
         lock(&self.open).insert(id, Question { call: call.clone(), answer });
         (id, answers)
     }
 
-    /// Hands a response to whoever asked; one that nobody asked for is dropped.
+    /// Delivers a response to its question; one without a question is dropped.
     pub(crate) fn answer(&self, message: &Value) {
         let Some(id) = message["id"].as_u64() else { return };
         let Some(question) = lock(&self.open).remove(&id) else { return };
@@ -48,7 +48,7 @@ impl Questions {
             Some(error) => Err(error.clone()),
             None => Ok(message["result"].clone()),
         };
-        // The asker may have gone away meanwhile.
+        // The request may have ended meanwhile.
         let _ = question.answer.send(answer);
     }
 

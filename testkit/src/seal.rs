@@ -1,4 +1,4 @@
-//! The state that clients carry from one round to the next, and cannot change.
+//! Sealed state that clients carry from one round to the next and cannot change.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -14,14 +14,14 @@ pub(crate) fn seal(origin: &str, state: &Value) -> String {
     format!("{payload}.{:016x}", checksum(&payload))
 }
 
-/// Unpacks what [`seal`] made for the same origin; anything else is nothing.
+/// Unpacks a state that [`seal`] made for the same origin; `None` for anything else.
 pub(crate) fn open(origin: &str, sealed: &str) -> Option<Value> {
     let (payload, sum) = sealed.split_once('.')?;
     if sum != format!("{:016x}", checksum(payload)) {
         return None;
     }
     let mut content: Value = serde_json::from_slice(&unhex(payload)?).ok()?;
-    // State of one tool is worth nothing to another.
+    // The state of one tool is not valid for another.
     (content["origin"] == origin).then(|| content["state"].take())
 }
 

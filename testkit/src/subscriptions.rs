@@ -43,7 +43,7 @@ pub(crate) fn listen(call: &Call) -> Outcome {
 }
 
 impl Subscriptions {
-    /// Tells of `change` whoever asked for its kind.
+    /// Notifies the subscriptions of its kind of `change`.
     pub(crate) fn notify(&self, output: &Output, change: &Change) {
         for subscription in lock(&self.0).iter().filter(|subscription| subscription.covers(change)) {
             let mut params = change.params();

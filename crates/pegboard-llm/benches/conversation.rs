@@ -161,7 +161,7 @@ async fn measure(
         };
         tokens += cost;
         counted = Some((sent, cost));
-        provider.go_on([provider::Turn::say(next_parts(&conversation, dialect, delivery, turn))]);
+        provider.go_on([provider::ScriptedTurn::say(next_parts(&conversation, dialect, delivery, turn))]);
         let said = client.send(&request).await.unwrap_or_else(|error| panic!("{model} {delivery}: {error}"));
         usage.input += said.usage.input;
         usage.cached += said.usage.cached;

@@ -10,14 +10,14 @@ mod gemini;
 #[path = "../examples/responses.rs"]
 mod responses;
 
-use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 use serde_json::json;
 
 fn provider() -> Provider {
     let turns = [
-        Turn::say([Part::call("tool_search", json!({"query": "weather"}))]),
-        Turn::say([Part::call("get_weather", json!({"city": "Rome"}))]),
-        Turn::say([Part::text("Sunny.")]),
+        ScriptedTurn::say([Part::call("tool_search", json!({"query": "weather"}))]),
+        ScriptedTurn::say([Part::call("get_weather", json!({"city": "Rome"}))]),
+        ScriptedTurn::say([Part::text("Sunny.")]),
     ];
     Provider::start(Script::new(turns).forbid("get_weather", 1).forbid("send_mail", 9))
 }

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use pegboard_testkit::provider::{Part, Provider, Script, Sending, Turn};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn, Sending};
 use serde_json::{Value, json};
 
 /// The Python that has the SDKs, if they are installed.
@@ -34,7 +34,7 @@ const UNTYPED: [&str; 2] = ["unknown field `store`", "ResponseFunctionCallArgume
 
 /// What the model does for one client: it thinks where the SDK can see that, searches where the
 /// wire has a search of its own, calls, and answers.
-fn turns(wire: &str) -> [Turn; 2] {
+fn turns(wire: &str) -> [ScriptedTurn; 2] {
     let mut parts = Vec::new();
     if wire != "chat" {
         parts.push(Part::thinking(THOUGHT));
@@ -46,7 +46,7 @@ fn turns(wire: &str) -> [Turn; 2] {
     }
     parts.push(Part::text(TEXT));
     parts.push(Part::call("get_weather", json!({"city": "Rome"})));
-    [Turn::say(parts), Turn::say([Part::text(ANSWER)])]
+    [ScriptedTurn::say(parts), ScriptedTurn::say([Part::text(ANSWER)])]
 }
 
 fn drive(python: &Path, wire: &str, sending: Sending) -> Value {

@@ -10,7 +10,7 @@ use pegboard::{
     },
     llm::Client,
 };
-use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 use serde_json::json;
 
 /// The arguments of the tool.
@@ -24,8 +24,8 @@ pub(crate) async fn run() -> Result<String, Box<dyn std::error::Error>> {
     let model = Model::parse("anthropic/claude-haiku-4-5")?;
     let mut builder = Agent::builder(model.clone());
     let provider = Provider::start(Script::new([
-        Turn::say([Part::call("get_weather", json!({"city": "Rome"}))]),
-        Turn::say([Part::text("It is sunny in Rome.")]),
+        ScriptedTurn::say([Part::call("get_weather", json!({"city": "Rome"}))]),
+        ScriptedTurn::say([Part::text("It is sunny in Rome.")]),
     ]));
     if std::env::var("ANTHROPIC_API_KEY").is_err() {
         builder = builder.client(Client::new(model.provider, Secret::new("no key"))?.with_base_url(provider.url()));

@@ -12,13 +12,13 @@ use super::{
 use crate::provider::{http::Request, ids::base64};
 
 /// An answer.
-pub(super) struct Answer {
+pub(super) struct AuthorityAnswer {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: String,
 }
 
-impl Answer {
+impl AuthorityAnswer {
     fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("Content-Type", "application/json".to_owned()), ("Cache-Control", "no-store".to_owned())];
         Self { status, headers, body: body.to_string() }
@@ -86,7 +86,7 @@ impl State {
         self.events.push(event.into());
     }
 
-    /// A secret that nobody had before.
+    /// Creates a new secret.
     fn secret(&mut self, kind: &str) -> String {
         self.named += 1;
         let secret = format!("{kind}-{:x}", Sha256::digest(format!("{kind}{}{}", self.url, self.named)));
@@ -94,12 +94,12 @@ impl State {
         secret
     }
 
-    /// Whether a request to the protected server comes in; else what it is told.
-    pub(super) fn admit(&mut self, request: &Request) -> Result<(), Answer> {
+    /// Checks a request to the protected server; the error is the answer to a rejected one.
+    pub(super) fn admit(&mut self, request: &Request) -> Result<(), AuthorityAnswer> {
         let token = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         if let Some(place) = self.rules.moved_to.clone() {
             self.note("mcp: sent away");
-            return Err(Answer { status: 307, headers: vec![("Location", place)], body: String::new() });
+            return Err(AuthorityAnswer { status: 307, headers: vec![("Location", place)], body: String::new() });
         }
         match token {
             Some(token) if self.access.contains_key(token) => {
@@ -112,24 +112,24 @@ impl State {
         let error = if token.is_some() { ", error=\"invalid_token\"" } else { "" };
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.url);
         let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"tools\"{error}");
-        Err(Answer { status: 401, headers: vec![("WWW-Authenticate", challenge)], body: String::new() })
+        Err(AuthorityAnswer { status: 401, headers: vec![("WWW-Authenticate", challenge)], body: String::new() })
     }
 
     /// The answer to anything else.
-    pub(super) fn answer(&mut self, request: &Request) -> Answer {
+    pub(super) fn answer(&mut self, request: &Request) -> AuthorityAnswer {
         if self.rules.is_out_of_order {
-            return Answer::text(503, "out of order");
+            return AuthorityAnswer::text(503, "out of order");
         }
         match (request.method.as_str(), request.path()) {
             ("GET", "/.well-known/oauth-protected-resource/mcp") => {
                 let named = self.rules.named.clone().unwrap_or_else(|| self.url.clone());
                 let resource = format!("{}/mcp", self.url);
-                Answer::json(
+                AuthorityAnswer::json(
                     200,
                     &json!({"resource": resource, "authorization_servers": [named], "scopes_supported": ["tools"]}),
                 )
             }
-            ("GET", "/.well-known/oauth-authorization-server") => Answer::json(200, &self.metadata()),
+            ("GET", "/.well-known/oauth-authorization-server") => AuthorityAnswer::json(200, &self.metadata()),
             ("POST", "/register") if self.rules.registers => self.register(request),
             ("GET", "/authorize") => self.authorize(request),
             ("POST", "/token") => {
@@ -140,18 +140,18 @@ impl State {
                 let revoked = self.revoke(request);
                 self.settle(revoked)
             }
-            _ => Answer::text(404, "there is nothing here"),
+            _ => AuthorityAnswer::text(404, "there is nothing here"),
         }
     }
 
-    fn settle(&mut self, outcome: Result<Value, Refused>) -> Answer {
+    fn settle(&mut self, outcome: Result<Value, Refused>) -> AuthorityAnswer {
         outcome.map_or_else(
             |(error, why)| {
                 self.note(format!("refused: {why}"));
                 let status = if error == "invalid_client" { 401 } else { 400 };
-                Answer::json(status, &json!({"error": error, "error_description": why}))
+                AuthorityAnswer::json(status, &json!({"error": error, "error_description": why}))
             },
-            |given| Answer::json(200, &given),
+            |given| AuthorityAnswer::json(200, &given),
         )
     }
 
@@ -176,12 +176,12 @@ impl State {
         metadata
     }
 
-    fn register(&mut self, request: &Request) -> Answer {
+    fn register(&mut self, request: &Request) -> AuthorityAnswer {
         let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let redirects: Vec<String> = serde_json::from_value(asked["redirect_uris"].clone()).unwrap_or_default();
         if redirects.is_empty() || !redirects.iter().all(|uri| uri.starts_with("http://127.0.0.1:")) {
             self.note("refused: a redirect that is not on the person's machine");
-            return Answer::json(400, &json!({"error": "invalid_redirect_uri"}));
+            return AuthorityAnswer::json(400, &json!({"error": "invalid_redirect_uri"}));
         }
         let secret = self.rules.gives_secrets.then(|| self.secret("client-secret"));
         self.named += 1;
@@ -196,16 +196,16 @@ impl State {
         }
         self.clients.insert(id, Client { secret, redirects });
         self.note(format!("registered {}", asked["client_name"].as_str().unwrap_or_default()));
-        Answer::json(201, &registered)
+        AuthorityAnswer::json(201, &registered)
     }
 
-    fn authorize(&mut self, request: &Request) -> Answer {
+    fn authorize(&mut self, request: &Request) -> AuthorityAnswer {
         let query = pairs(request.target.split_once('?').map_or("", |(_, query)| query));
         let (redirect, state) = match self.asked_well(&query) {
             Ok(asked) => asked,
             Err(why) => {
                 self.note(format!("refused: {why}"));
-                return Answer::text(400, why);
+                return AuthorityAnswer::text(400, why);
             }
         };
         let issuer = self.rules.issuer_of_answers.clone().unwrap_or_else(|| self.url.clone());
@@ -223,7 +223,7 @@ impl State {
             self.note(format!("allowed {}", value("scope")));
             format!("{redirect}?code={code}&{end}")
         };
-        Answer { status: 302, headers: vec![("Location", location)], body: String::new() }
+        AuthorityAnswer { status: 302, headers: vec![("Location", location)], body: String::new() }
     }
 
     /// Where the person is sent back to, and with which state, if all is well.

@@ -13,7 +13,7 @@ use std::{
 use super::{
     Rules,
     forward::forward,
-    grants::{Answer, State},
+    grants::{AuthorityAnswer, State},
 };
 use crate::provider::http;
 
@@ -90,7 +90,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
         };
         match (admitted, backend) {
             (Ok(()), Some(backend)) => return forward(&request, backend, stream),
-            (Ok(()), None) => Answer::text(200, ""),
+            (Ok(()), None) => AuthorityAnswer::text(200, ""),
             (Err(refusal), _) => refusal,
         }
     } else {

@@ -1,4 +1,4 @@
-//! A request to a model, read as far as checks and answers need it.
+//! A parsed request to a model.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use super::{
     route::{Action, Route, Wire},
 };
 
-/// A request to a model.
-pub(crate) struct Ask<'a> {
+/// A request to a model, parsed as far as checks and answers need it.
+pub(crate) struct ModelRequest<'a> {
     pub(crate) route: &'a Route,
     pub(crate) request: &'a Request,
     pub(crate) body: &'a Value,
@@ -17,11 +17,11 @@ pub(crate) struct Ask<'a> {
     pub(crate) messages: &'a [Value],
     /// The definitions in the request's list of tools.
     pub(crate) tools: Vec<Tool<'a>>,
-    /// On Responses: the definitions that came to it in the middle of the conversation.
+    /// On Responses: the definitions that were loaded in the middle of the conversation.
     pub(crate) loaded: Vec<Tool<'a>>,
 }
 
-/// One definition.
+/// A definition of a tool.
 pub(crate) struct Tool<'a> {
     /// Empty for tools without one.
     pub(crate) name: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct Tool<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// The object that holds the name.
     pub(crate) definition: &'a Value,
-    /// Where it stands, as the provider writes such places.
+    /// The position in the request, in the notation of the provider.
     pub(crate) at: String,
     pub(crate) deferred: bool,
 }
@@ -37,12 +37,12 @@ pub(crate) struct Tool<'a> {
 impl<'a> Tool<'a> {
     fn new(definition: &'a Value, namespace: Option<&'a str>, at: String) -> Tool<'a> {
         let name = definition["name"].as_str().unwrap_or_default();
-        // A toolset says it of all its members at once.
+        // A toolset sets it for all its members.
         let deferred = definition["defer_loading"] == true || definition["default_config"]["defer_loading"] == true;
         Tool { name, namespace, definition, at, deferred }
     }
 
-    /// Whether this is the provider's own search for deferred tools.
+    /// Returns whether this is the provider's own search for deferred tools.
     pub(crate) fn is_search(&self) -> bool {
         self.kind().starts_with("tool_search")
     }
@@ -52,8 +52,13 @@ impl<'a> Tool<'a> {
     }
 }
 
-impl<'a> Ask<'a> {
-    pub(crate) fn new(route: &'a Route, request: &'a Request, body: &'a Value, messages: &'a [Value]) -> Ask<'a> {
+impl<'a> ModelRequest<'a> {
+    pub(crate) fn new(
+        route: &'a Route,
+        request: &'a Request,
+        body: &'a Value,
+        messages: &'a [Value],
+    ) -> ModelRequest<'a> {
         let model = route.model.as_deref().or(body["model"].as_str()).unwrap_or_default();
         let tools = match route.wire {
             Wire::Messages => messages_tools(body),
@@ -62,10 +67,10 @@ impl<'a> Ask<'a> {
             Wire::Gemini => gemini_tools(body),
         };
         let loaded = if route.wire == Wire::Responses { loaded_tools(messages) } else { Vec::new() };
-        Ask { route, request, body, model, messages, tools, loaded }
+        ModelRequest { route, request, body, model, messages, tools, loaded }
     }
 
-    /// Whether the answer comes as events.
+    /// Returns whether the answer is a stream of events.
     pub(crate) fn streams(&self) -> bool {
         match self.route.action {
             Action::Answer => self.body["stream"] == true,
@@ -74,18 +79,18 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The tool of this name, one in the request's list before one that was loaded later.
+    /// Returns the tool with this name; the request's list takes precedence over loaded tools.
     pub(crate) fn tool(&self, name: &str) -> Option<&Tool<'a>> {
         self.tools.iter().chain(&self.loaded).find(|tool| tool.name == name)
     }
 
-    /// The provider's own search tool, if the request has it.
+    /// Returns the provider's own search tool, if the request has it.
     pub(crate) fn search_tool(&self) -> Option<&Tool<'a>> {
         self.tools.iter().find(|tool| tool.is_search())
     }
 }
 
-/// The messages of a request as objects; `stored` are those that it only refers to.
+/// Returns the messages of a request as objects; `stored` are those that it only refers to.
 pub(crate) fn messages(wire: Wire, body: &Value, stored: Vec<Value>) -> Vec<Value> {
     let mut messages = stored;
     let own = match wire {
@@ -101,12 +106,12 @@ pub(crate) fn messages(wire: Wire, body: &Value, stored: Vec<Value>) -> Vec<Valu
     messages
 }
 
-/// The elements of an array; none of anything else.
+/// Returns the elements of an array; none for any other value.
 pub(crate) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A field of Gemini's, which may be written in either way.
+/// Returns a field of Gemini, which may be in camel case or in snake case.
 pub(crate) fn either<'a>(value: &'a Value, camel: &str, snake: &str) -> &'a Value {
     value.get(camel).unwrap_or(&value[snake])
 }
@@ -132,7 +137,7 @@ fn chat_tools(body: &Value) -> Vec<Tool<'_>> {
         .collect()
 }
 
-/// The tools of a list on Responses, namespaces opened.
+/// Returns the tools of a list on Responses, including those in namespaces.
 fn responses_tools<'a>(list: &'a Value, at: &str) -> Vec<Tool<'a>> {
     let mut tools = Vec::new();
     for (index, definition) in items(list).iter().enumerate() {

@@ -15,7 +15,7 @@ use std::{
     hash::{DefaultHasher, Hasher},
 };
 
-use super::{ask::Ask, prompt::Prompt, route::Vendor};
+use super::{ask::ModelRequest, prompt::Prompt, route::Vendor};
 
 /// A breakpoint is compared with so many ends of blocks before it.
 const LOOKBACK: usize = 20;
@@ -35,7 +35,7 @@ pub(crate) struct Charge {
 
 impl Cache {
     /// Reads and writes what an answered request reads and writes.
-    pub(crate) fn charge(&mut self, ask: &Ask, prompt: &Prompt) -> Charge {
+    pub(crate) fn charge(&mut self, ask: &ModelRequest, prompt: &Prompt) -> Charge {
         let entries = self.entries.entry(format!("{:?} {}", ask.route.vendor, ask.model)).or_default();
         let prefixes = prefixes(prompt);
         let is_explicit = match ask.route.vendor {

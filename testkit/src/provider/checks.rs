@@ -1,4 +1,4 @@
-//! What providers refuse, and what tests watch for besides.
+//! Checks of requests: the rules of providers, and further ones for tests.
 
 mod cache;
 mod choice;
@@ -11,7 +11,7 @@ mod thinking;
 mod tools;
 
 use super::{
-    ask::Ask,
+    ask::ModelRequest,
     memory::Memory,
     prompt::Prompt,
     route::{Vendor, Wire},
@@ -20,7 +20,7 @@ use super::{
 
 pub(super) use required::locked_out;
 
-/// Something that every request is checked for. Each can be switched off.
+/// A check of every request. Each can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// Fields and headers that must be there, content in them, and JSON at all.
@@ -84,7 +84,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// All of them, with the words for them in a script.
+    /// All checks with their names in a script.
     pub const ALL: [(Check, &str); 29] = [
         (Check::Required, "required"),
         (Check::Auth, "auth"),
@@ -117,17 +117,17 @@ impl Check {
         (Check::Script, "script"),
     ];
 
-    /// The word for it in a script.
+    /// Returns the name in a script.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(check, _)| *check == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether a provider would refuse the request for it.
+    /// Returns whether a provider would reject the request for it.
     pub(crate) fn refuses(self) -> bool {
         !matches!(self, Check::ForbiddenSchema | Check::StablePrefix)
     }
 
-    /// The HTTP status of the refusal.
+    /// Returns the HTTP status of the rejection.
     pub(crate) fn status(self, vendor: Vendor) -> u16 {
         match (self, vendor) {
             (Check::Auth, Vendor::Google) => 403,
@@ -141,17 +141,17 @@ impl Check {
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// The check.
     pub check: Check,
-    /// What the provider says about it.
+    /// The error message of the provider.
     pub message: String,
-    /// Where in the body, if in one place.
+    /// The position in the body, if there is one.
     pub at: Option<String>,
 }
 
-/// One request under examination.
+/// The checks of one request.
 pub(crate) struct Checker<'a> {
-    ask: &'a Ask<'a>,
+    ask: &'a ModelRequest<'a>,
     memory: &'a Memory,
     script: &'a Script,
     prompt: &'a Prompt,
@@ -174,9 +174,15 @@ impl Checker<'_> {
     }
 }
 
-/// Everything that is wrong with a request which turn number `turn` is to answer, what the
-/// provider would notice first in front.
-pub(crate) fn run(ask: &Ask, memory: &Memory, script: &Script, prompt: &Prompt, turn: usize) -> Vec<Violation> {
+/// Returns all violations of a request that turn number `turn` answers, in the order in which the
+/// provider would report them.
+pub(crate) fn run(
+    ask: &ModelRequest,
+    memory: &Memory,
+    script: &Script,
+    prompt: &Prompt,
+    turn: usize,
+) -> Vec<Violation> {
     let mut checker = Checker { ask, memory, script, prompt, found: Vec::new() };
     required::check(&mut checker);
     tools::check(&mut checker);

@@ -1,4 +1,4 @@
-//! Turns as answers of the wire that asked.
+//! Encodes scripted turns for the wire of a request.
 
 mod chat;
 mod gemini;
@@ -8,24 +8,24 @@ mod responses;
 use serde_json::{Value, json};
 
 use super::{
-    ask::Ask,
+    ask::ModelRequest,
     cache::Charge,
-    errors::{self, Complaint},
-    events::{Event, with_noise},
+    errors::{self, ErrorResponse},
+    events::{StreamEvent, with_noise},
     ids::Ids,
     prompt::Prompt,
     route::{Action, Vendor, Wire},
-    script::{Noise, Output, Part, Refusal, Search, Sending, Stop, Usage},
+    script::{Noise, Output, Part, ScriptedError, Search, Sending, Stop, Usage},
 };
 
-/// When everything happens, because a clock would make every run different.
+/// The fixed time of all answers, so that every run is the same.
 const NOW: u64 = 1_790_000_000;
 
-/// An answer ready to be sent.
+/// An encoded answer.
 pub(crate) struct Encoded {
-    /// Its blocks, items or parts, as the client is to echo them.
+    /// The blocks, items or parts that the client has to echo.
     pub(crate) said: Vec<Value>,
-    /// Its identifier.
+    /// The identifier of the answer.
     pub(crate) id: String,
     pub(crate) body: Body,
 }
@@ -38,9 +38,9 @@ pub(crate) enum Body {
     Events(Vec<Vec<u8>>),
 }
 
-/// A turn on its way to the wire.
-struct Speech<'a> {
-    ask: &'a Ask<'a>,
+/// Encodes one turn.
+struct TurnEncoder<'a> {
+    ask: &'a ModelRequest<'a>,
     output: &'a Output,
     sending: &'a Sending,
     ids: &'a mut Ids,
@@ -49,9 +49,9 @@ struct Speech<'a> {
     id: String,
 }
 
-/// Encodes `output` for the wire that asked, or tells why that wire cannot say such a thing.
+/// Encodes `output` for the wire of the request, or returns why that wire cannot express it.
 pub(crate) fn encode(
-    ask: &Ask,
+    ask: &ModelRequest,
     output: &Output,
     sending: &Sending,
     ids: &mut Ids,
@@ -66,7 +66,7 @@ pub(crate) fn encode(
     });
     let usage = output.usage.unwrap_or_else(|| estimate(output, prompt, charge));
     let stop = output.stop.clone().unwrap_or_else(|| natural_stop(ask, output));
-    let mut speech = Speech { ask, output, sending, ids, usage, stop, id };
+    let mut speech = TurnEncoder { ask, output, sending, ids, usage, stop, id };
     let said = match ask.route.wire {
         Wire::Messages => messages::blocks(&mut speech)?,
         Wire::Chat => vec![chat::message(&mut speech)?],
@@ -81,7 +81,7 @@ pub(crate) fn encode(
     Ok(Encoded { said, id: speech.id, body })
 }
 
-/// A token is about four letters.
+/// Estimates the number of tokens: about four letters each.
 pub(crate) fn tokens(bytes: usize) -> u64 {
     bytes as u64 / 4 + 1
 }
@@ -96,7 +96,7 @@ fn estimate(output: &Output, prompt: &Prompt, charge: Charge) -> Usage {
     let thoughts = output.parts.iter().filter(|part| matches!(part, Part::Thinking { .. })).map(length).sum::<usize>();
     Usage {
         input: tokens(prompt.bytes.len()),
-        // Rounded together, so that they never come to more than was read.
+        // Rounded together, so that their sum never exceeds the tokens that were read.
         cache_read: charge.read as u64 / 4,
         cache_write: (charge.read + charge.written) as u64 / 4 - charge.read as u64 / 4,
         output: tokens(output.parts.iter().map(length).sum()),
@@ -104,7 +104,7 @@ fn estimate(output: &Output, prompt: &Prompt, charge: Charge) -> Usage {
     }
 }
 
-fn natural_stop(ask: &Ask, output: &Output) -> Stop {
+fn natural_stop(ask: &ModelRequest, output: &Output) -> Stop {
     let waits = |part: &Part| match part {
         Part::Call(_) => true,
         Part::Search(search) => ask.route.wire == Wire::Responses && is_for_client(ask, search),
@@ -113,23 +113,23 @@ fn natural_stop(ask: &Ask, output: &Output) -> Stop {
     if output.parts.iter().any(waits) { Stop::ToolUse } else { Stop::EndTurn }
 }
 
-/// The arguments of a call as text; a text is one that was cut off.
+/// Returns the arguments of a call as text; a string is a truncated text.
 fn arguments_text(arguments: &Value) -> String {
     arguments.as_str().map_or_else(|| arguments.to_string(), String::from)
 }
 
-/// The arguments of a call as an object; nothing is left of one that was cut off.
+/// Returns the arguments of a call as an object; truncated ones are empty.
 fn arguments_object(arguments: &Value) -> Value {
     if arguments.is_string() { json!({}) } else { arguments.clone() }
 }
 
-/// Whether the client is to execute a search on Responses.
-fn is_for_client(ask: &Ask, search: &Search) -> bool {
+/// Returns whether the client has to execute a search on Responses.
+fn is_for_client(ask: &ModelRequest, search: &Search) -> bool {
     search.client || ask.search_tool().is_some_and(|tool| tool.definition["execution"] == "client")
 }
 
-impl Speech<'_> {
-    /// Whether the answer holds something that no client can know.
+impl TurnEncoder<'_> {
+    /// Returns whether the answer has something that no client can know.
     fn has_unknown(&self) -> bool {
         self.sending.noise.contains(&Noise::Block)
     }
@@ -143,7 +143,7 @@ impl Speech<'_> {
         }
     }
 
-    fn events(&self, said: &[Value]) -> Vec<Event> {
+    fn events(&self, said: &[Value]) -> Vec<StreamEvent> {
         match self.ask.route.wire {
             Wire::Messages => messages::events(self, said),
             Wire::Chat => chat::events(self, &said[0]),
@@ -152,11 +152,11 @@ impl Speech<'_> {
         }
     }
 
-    fn stream(&self, events: Vec<Event>) -> Vec<Vec<u8>> {
+    fn stream(&self, events: Vec<StreamEvent>) -> Vec<Vec<u8>> {
         let (wire, vendor) = (self.ask.route.wire, self.ask.route.vendor);
         let mut events = with_noise(wire, self.sending, events);
         if let Some(breakdown) = &self.sending.error_after {
-            // At the latest in place of the last event: behind it nobody would listen.
+            // At the latest in place of the last event: clients stop reading after it.
             events.truncate(breakdown.events.min(events.len().saturating_sub(1)));
             events.push(self.breakdown(&breakdown.refusal));
         }
@@ -166,29 +166,30 @@ impl Speech<'_> {
         if self.ask.route.action == Action::Array { array(&events) } else { frames(vendor, &events) }
     }
 
-    fn breakdown(&self, refusal: &Refusal) -> Event {
+    fn breakdown(&self, refusal: &ScriptedError) -> StreamEvent {
         let message = refusal.message.as_deref().unwrap_or("the script says so");
-        let complaint = Complaint { status: refusal.status, message, ..Complaint::default() };
+        let complaint = ErrorResponse { status: refusal.status, message, ..ErrorResponse::default() };
         match errors::event(self.ask.route.vendor, self.ask.route.wire, &complaint) {
-            (Some(name), data) => Event::Named(name.into(), refusal.body.clone().unwrap_or(data)),
-            (None, data) => Event::Plain(refusal.body.clone().unwrap_or(data)),
+            (Some(name), data) => StreamEvent::Named(name.into(), refusal.body.clone().unwrap_or(data)),
+            (None, data) => StreamEvent::Plain(refusal.body.clone().unwrap_or(data)),
         }
     }
 }
 
 /// Numbers the events of Responses.
-fn number(events: &mut [Event]) {
-    let data = events.iter_mut().filter_map(|event| if let Event::Named(_, data) = event { Some(data) } else { None });
+fn number(events: &mut [StreamEvent]) {
+    let data =
+        events.iter_mut().filter_map(|event| if let StreamEvent::Named(_, data) = event { Some(data) } else { None });
     data.enumerate().for_each(|(index, data)| data["sequence_number"] = index.into());
 }
 
-fn frames(vendor: Vendor, events: &[Event]) -> Vec<Vec<u8>> {
+fn frames(vendor: Vendor, events: &[StreamEvent]) -> Vec<Vec<u8>> {
     events.iter().map(|event| event.frame(vendor)).collect()
 }
 
 /// The chunks of Gemini as one JSON array that grows.
-fn array(events: &[Event]) -> Vec<Vec<u8>> {
-    let data = events.iter().filter_map(|event| if let Event::Plain(data) = event { Some(data) } else { None });
+fn array(events: &[StreamEvent]) -> Vec<Vec<u8>> {
+    let data = events.iter().filter_map(|event| if let StreamEvent::Plain(data) = event { Some(data) } else { None });
     let opened = data.enumerate().map(|(index, data)| format!("{}{data}", if index == 0 { "[" } else { ",\r\n" }));
     opened.chain(["]".into()]).map(String::into_bytes).collect()
 }

@@ -1,22 +1,22 @@
-//! Errors in the shapes that providers give them.
+//! Errors in the formats of the providers.
 
 use serde_json::{Value, json};
 
 use super::route::{Vendor, Wire};
 
-/// What a provider says when it refuses.
+/// An error of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Complaint<'a> {
+pub(crate) struct ErrorResponse<'a> {
     pub(crate) status: u16,
     pub(crate) message: &'a str,
-    /// The place in the body, for providers that have a field for it.
+    /// The position in the body, for providers that have a field for it.
     pub(crate) at: Option<&'a str>,
-    /// How long to wait, for providers that say so in the body.
+    /// The delay before a retry, for providers that have it in the body.
     pub(crate) retry_after: Option<&'a str>,
 }
 
-/// The body of an error answer.
-pub(crate) fn body(vendor: Vendor, wire: Wire, complaint: &Complaint) -> Value {
+/// Returns the body of an error response.
+pub(crate) fn body(vendor: Vendor, wire: Wire, complaint: &ErrorResponse) -> Value {
     match (vendor, wire) {
         (Vendor::MiniMax, Wire::Chat) => minimax(complaint),
         (Vendor::MiniMax | Vendor::Anthropic, _) => anthropic(complaint),
@@ -25,8 +25,8 @@ pub(crate) fn body(vendor: Vendor, wire: Wire, complaint: &Complaint) -> Value {
     }
 }
 
-/// The same error in the middle of a stream: the event's name, where events have one, and its data.
-pub(crate) fn event(vendor: Vendor, wire: Wire, complaint: &Complaint) -> (Option<&'static str>, Value) {
+/// Returns the error as an event in a stream: the event's name, if events have one, and its data.
+pub(crate) fn event(vendor: Vendor, wire: Wire, complaint: &ErrorResponse) -> (Option<&'static str>, Value) {
     let error = body(vendor, wire, complaint);
     match wire {
         Wire::Messages => (Some("error"), error),
@@ -38,7 +38,7 @@ pub(crate) fn event(vendor: Vendor, wire: Wire, complaint: &Complaint) -> (Optio
     }
 }
 
-fn anthropic(complaint: &Complaint) -> Value {
+fn anthropic(complaint: &ErrorResponse) -> Value {
     let kind = match complaint.status {
         401 => "authentication_error",
         403 => "permission_error",
@@ -53,7 +53,7 @@ fn anthropic(complaint: &Complaint) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": complaint.message}, "request_id": "req_scripted"})
 }
 
-fn openai(complaint: &Complaint) -> Value {
+fn openai(complaint: &ErrorResponse) -> Value {
     let (kind, code) = match complaint.status {
         401 => ("invalid_request_error", json!("invalid_api_key")),
         429 => ("requests", json!("rate_limit_exceeded")),
@@ -64,7 +64,7 @@ fn openai(complaint: &Complaint) -> Value {
     json!({"error": {"message": complaint.message, "type": kind, "param": complaint.at, "code": code}})
 }
 
-fn google(complaint: &Complaint) -> Value {
+fn google(complaint: &ErrorResponse) -> Value {
     let status = match complaint.status {
         401 => "UNAUTHENTICATED",
         403 => "PERMISSION_DENIED",
@@ -83,7 +83,7 @@ fn google(complaint: &Complaint) -> Value {
     json!({"error": error})
 }
 
-fn minimax(complaint: &Complaint) -> Value {
+fn minimax(complaint: &ErrorResponse) -> Value {
     let (kind, code) = match complaint.status {
         401 => ("authorized_error", 1004),
         429 => ("rate_limit_error", 1002),

@@ -9,7 +9,7 @@ use super::{
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Event {
+pub(crate) enum StreamEvent {
     /// With a name.
     Named(String, Value),
     /// Data alone.
@@ -20,20 +20,20 @@ pub(crate) enum Event {
     Comment,
 }
 
-impl Event {
+impl StreamEvent {
     /// An event that is named like the `type` in its data.
-    pub(crate) fn typed(data: Value) -> Event {
-        Event::Named(data["type"].as_str().unwrap_or_default().into(), data)
+    pub(crate) fn typed(data: Value) -> StreamEvent {
+        StreamEvent::Named(data["type"].as_str().unwrap_or_default().into(), data)
     }
 
     /// The bytes on the wire.
     pub(crate) fn frame(&self, vendor: Vendor) -> Vec<u8> {
         match self {
-            Event::Named(name, data) => format!("event: {name}\ndata: {}\n\n", spaced(vendor, data)),
-            Event::Plain(data) if vendor == Vendor::Google => format!("data: {data}\r\n\r\n"),
-            Event::Plain(data) => format!("data: {data}\n\n"),
-            Event::Done => "data: [DONE]\n\n".into(),
-            Event::Comment => ": keep-alive\n\n".into(),
+            StreamEvent::Named(name, data) => format!("event: {name}\ndata: {}\n\n", spaced(vendor, data)),
+            StreamEvent::Plain(data) if vendor == Vendor::Google => format!("data: {data}\r\n\r\n"),
+            StreamEvent::Plain(data) => format!("data: {data}\n\n"),
+            StreamEvent::Done => "data: [DONE]\n\n".into(),
+            StreamEvent::Comment => ": keep-alive\n\n".into(),
         }
         .into_bytes()
     }
@@ -50,11 +50,11 @@ fn spaced(vendor: Vendor, data: &Value) -> String {
 }
 
 /// Puts what a client must step over between the events, the first and last of which stay what they are.
-pub(crate) fn with_noise(wire: Wire, sending: &Sending, events: Vec<Event>) -> Vec<Event> {
+pub(crate) fn with_noise(wire: Wire, sending: &Sending, events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     let last = events.len().saturating_sub(1);
     let between = |noise: &Noise| match noise {
         Noise::Ping => ping(wire),
-        Noise::Comment => Some(Event::Comment),
+        Noise::Comment => Some(StreamEvent::Comment),
         Noise::Event => Some(unknown(wire)),
         Noise::Block => None,
     };
@@ -69,21 +69,21 @@ pub(crate) fn with_noise(wire: Wire, sending: &Sending, events: Vec<Event>) -> V
 }
 
 /// A sign of life, where the provider gives any.
-pub(crate) fn ping(wire: Wire) -> Option<Event> {
+pub(crate) fn ping(wire: Wire) -> Option<StreamEvent> {
     match wire {
-        Wire::Messages => Some(Event::typed(json!({"type": "ping"}))),
-        Wire::Responses => Some(Event::typed(json!({"type": "keepalive"}))),
-        Wire::Chat => Some(Event::Comment),
+        Wire::Messages => Some(StreamEvent::typed(json!({"type": "ping"}))),
+        Wire::Responses => Some(StreamEvent::typed(json!({"type": "keepalive"}))),
+        Wire::Chat => Some(StreamEvent::Comment),
         Wire::Gemini => None,
     }
 }
 
-fn unknown(wire: Wire) -> Event {
+fn unknown(wire: Wire) -> StreamEvent {
     match wire {
-        Wire::Messages => Event::typed(json!({"type": "future_event", "index": 0, "delta": {"type": "future"}})),
-        Wire::Responses => Event::typed(json!({"type": "response.future.delta", "delta": "?"})),
-        Wire::Chat => Event::Plain(json!({"object": "chat.completion.future", "choices": [], "future": {}})),
-        Wire::Gemini => Event::Plain(json!({"futureField": {"candidates": 1}})),
+        Wire::Messages => StreamEvent::typed(json!({"type": "future_event", "index": 0, "delta": {"type": "future"}})),
+        Wire::Responses => StreamEvent::typed(json!({"type": "response.future.delta", "delta": "?"})),
+        Wire::Chat => StreamEvent::Plain(json!({"object": "chat.completion.future", "choices": [], "future": {}})),
+        Wire::Gemini => StreamEvent::Plain(json!({"futureField": {"candidates": 1}})),
     }
 }
 

@@ -1,26 +1,26 @@
-//! From a request to its answer: read, check, record, take a turn, encode.
+//! The steps from a request to its answer: read, check, record, take a turn, encode.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{
-    ask::{self, Ask},
+    ask::{self, ModelRequest},
     cache::Cache,
     checks::{self, Check, Violation},
     embeddings,
     encode::{Body, encode, tokens},
-    errors::{self, Complaint},
+    errors::{self, ErrorResponse},
     http::Request,
     ids::Ids,
     memory::{Memory, conversation},
     prompt::Prompt,
     record::{Ending, Recorded},
     route::{Action, Route, Target, Vendor, Wire},
-    script::{Fault, Output, Refusal, Script, Sending, Turn},
+    script::{Fault, Output, Script, ScriptedError, ScriptedTurn, Sending},
 };
 
-/// Everything that requests share.
+/// The state that all requests share.
 #[derive(Default)]
 pub(crate) struct State {
     script: Script,
@@ -36,8 +36,8 @@ pub(crate) struct State {
     first: usize,
 }
 
-/// What is to be sent.
-pub(crate) struct Answer {
+/// An answer to send.
+pub(crate) struct ProviderAnswer {
     pub(crate) reply: Reply,
     pub(crate) sending: Sending,
     /// The number of the record that waits for the ending.
@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Answers a request and records it.
-    pub(crate) fn answer(&mut self, request: &Request) -> Answer {
+    pub(crate) fn answer(&mut self, request: &Request) -> ProviderAnswer {
         let target = Target::of(request);
         let body: Result<Value, _> = serde_json::from_slice(&request.body);
         let (body, invalid) = body.map_or_else(|error| (Value::Null, Some(error.to_string())), |body| (body, None));
@@ -87,10 +87,10 @@ impl State {
         if let (Some(recorded), Reply::Send { status, .. }) = (number.and_then(|number| self.at(number)), &reply) {
             recorded.status = Some(*status);
         }
-        Answer { reply, sending, number }
+        ProviderAnswer { reply, sending, number }
     }
 
-    /// Notes how the answer of a recorded request ended.
+    /// Records how the answer to a request ended.
     pub(crate) fn end(&mut self, number: usize, ending: Ending) {
         if let Some(recorded) = self.at(number) {
             recorded.ending = ending;
@@ -154,11 +154,11 @@ impl State {
         }
     }
 
-    /// Lets the model speak, if there is nothing against it.
+    /// Answers with the next turn, if the request passes the checks.
     fn say(&mut self, route: &Route, request: &Request, body: &Value) -> (Reply, Sending) {
         let stored = self.memory.stored(body).unwrap_or_default();
         let messages = ask::messages(route.wire, body, stored);
-        let ask = Ask::new(route, request, body, &messages);
+        let ask = ModelRequest::new(route, request, body, &messages);
         let prompt = Prompt::of(&ask);
         if let Some(violation) = self.examine(&ask, &prompt) {
             return (refusal(route, &violation), Sending::default());
@@ -169,13 +169,13 @@ impl State {
         }
         match self.next_turn() {
             None => (self.refuse(route, Check::Script, "the script has no turn left"), Sending::default()),
-            Some(Turn::Fail(fault)) => (fail(route, &fault), Sending::default()),
-            Some(Turn::Say(output)) => self.speak(&ask, prompt, &output),
+            Some(ScriptedTurn::Fail(fault)) => (fail(route, &fault), Sending::default()),
+            Some(ScriptedTurn::Say(output)) => self.speak(&ask, prompt, &output),
         }
     }
 
-    /// Checks a request; returns what it is refused for.
-    fn examine(&mut self, ask: &Ask, prompt: &Prompt) -> Option<Violation> {
+    /// Checks a request and returns the violation for which it is rejected.
+    fn examine(&mut self, ask: &ModelRequest, prompt: &Prompt) -> Option<Violation> {
         let mut violations = checks::run(ask, &self.memory, &self.script, prompt, self.turn);
         let share = self.memory.conversations.get(&conversation(ask)).map(|earlier| prompt.share_of(earlier));
         let watched = self.script.stable_prefix && !self.script.off.contains(&Check::StablePrefix);
@@ -190,7 +190,7 @@ impl State {
         refused
     }
 
-    fn next_turn(&mut self) -> Option<Turn> {
+    fn next_turn(&mut self) -> Option<ScriptedTurn> {
         let count = self.script.turns.len();
         let place = if self.script.repeat && count > 0 { self.turn % count } else { self.turn };
         let turn = self.script.turns.get(place)?.clone();
@@ -199,7 +199,7 @@ impl State {
         Some(turn)
     }
 
-    fn speak(&mut self, ask: &Ask, prompt: Prompt, output: &Output) -> (Reply, Sending) {
+    fn speak(&mut self, ask: &ModelRequest, prompt: Prompt, output: &Output) -> (Reply, Sending) {
         let sending = output.sending.clone().unwrap_or_else(|| self.script.sending.clone());
         let charge = self.cache.charge(ask, &prompt);
         match encode(ask, output, &sending, &mut self.ids, &prompt, charge) {
@@ -216,7 +216,7 @@ impl State {
         }
     }
 
-    /// Answers with a violation and records it, unless the script does not want to hear of it.
+    /// Answers with a violation and records it, unless the script switches the check off.
     fn refuse(&mut self, route: &Route, check: Check, message: &str) -> Reply {
         let violation = Violation { check, message: message.into(), at: None };
         let reply = refusal(route, &violation);
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// How many turns have been used.
-    pub(crate) fn go_on(&mut self, turns: impl IntoIterator<Item = Turn>) {
+    pub(crate) fn go_on(&mut self, turns: impl IntoIterator<Item = ScriptedTurn>) {
         self.script.turns.extend(turns);
     }
 
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-/// Whose error answers a path that leads nowhere.
+/// Returns the route whose provider answers an unknown path.
 fn nowhere(request: &Request) -> Route {
     let (wire, vendor) = match request.path() {
         path if path.starts_with("/v1beta/") => (Wire::Gemini, Vendor::Google),
@@ -249,7 +249,8 @@ fn nowhere(request: &Request) -> Route {
 
 fn refusal(route: &Route, violation: &Violation) -> Reply {
     let status = violation.check.status(route.vendor);
-    let complaint = Complaint { status, message: &violation.message, at: violation.at.as_deref(), retry_after: None };
+    let complaint =
+        ErrorResponse { status, message: &violation.message, at: violation.at.as_deref(), retry_after: None };
     Reply::json(status, &errors::body(route.vendor, route.wire, &complaint))
 }
 
@@ -261,10 +262,10 @@ fn fail(route: &Route, fault: &Fault) -> Reply {
     }
 }
 
-fn fail_with(route: &Route, refusal: &Refusal) -> Reply {
+fn fail_with(route: &Route, refusal: &ScriptedError) -> Reply {
     let message = refusal.message.as_deref().unwrap_or("the script says so");
     let retry_after = refusal.retry_after.as_deref();
-    let complaint = Complaint { status: refusal.status, message, at: None, retry_after };
+    let complaint = ErrorResponse { status: refusal.status, message, at: None, retry_after };
     let body = refusal.body.clone().unwrap_or_else(|| errors::body(route.vendor, route.wire, &complaint));
     let (kind, body) = match &refusal.text {
         Some(text) => ("text/html; charset=utf-8", text.clone()),

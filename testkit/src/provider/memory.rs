@@ -1,20 +1,20 @@
-//! What the server remembers of its own answers, to know them when they come back.
+//! The server's memory of its own answers, which clients send back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{
-    ask::Ask,
+    ask::ModelRequest,
     prompt::Prompt,
     route::{Vendor, Wire},
 };
 
-/// What was said so far.
+/// The answers so far.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// Anthropic's thinking blocks by signature.
-    pub(crate) thoughts: BTreeMap<String, Made>,
+    pub(crate) thoughts: BTreeMap<String, ThinkingBlock>,
     /// Identifiers of Anthropic's calls that a thinking block came before.
     pub(crate) thoughtful_calls: BTreeSet<String>,
     /// Gemini's `thoughtSignature`s.
@@ -25,26 +25,26 @@ pub(crate) struct Memory {
     pub(crate) reasons: BTreeMap<String, String>,
     /// Reasoning items that exist only with the client.
     pub(crate) unstored: BTreeSet<String>,
-    /// What the last answered request of each conversation looked like.
+    /// The prompt of the last answered request of each conversation.
     pub(crate) conversations: BTreeMap<String, Vec<u8>>,
 }
 
-/// A thinking block when it was made.
+/// A thinking block, and the prefix that it was created after.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct ThinkingBlock {
     pub(crate) text: String,
     pub(crate) prefix: Vec<u8>,
 }
 
-/// What a request belongs to.
-pub(crate) fn conversation(ask: &Ask) -> String {
+/// Returns the conversation of a request.
+pub(crate) fn conversation(ask: &ModelRequest) -> String {
     let told = ask.request.header("x-conversation").unwrap_or_default();
     format!("{:?} {:?} {} {told}", ask.route.wire, ask.route.vendor, ask.model)
 }
 
 impl Memory {
-    /// Takes note of an answer: `said` are its blocks, items or parts, `id` is its identifier.
-    pub(crate) fn note(&mut self, ask: &Ask, prompt: Prompt, said: &[Value], id: &str) {
+    /// Records an answer: `said` are its blocks, items or parts, `id` is its identifier.
+    pub(crate) fn note(&mut self, ask: &ModelRequest, prompt: Prompt, said: &[Value], id: &str) {
         self.conversations.insert(conversation(ask), prompt.bytes.clone());
         match ask.route.wire {
             Wire::Messages if ask.route.vendor == Vendor::Anthropic => self.note_thoughts(ask, prompt, said),
@@ -57,11 +57,11 @@ impl Memory {
         }
     }
 
-    fn note_thoughts(&mut self, ask: &Ask, mut prompt: Prompt, said: &[Value]) {
+    fn note_thoughts(&mut self, ask: &ModelRequest, mut prompt: Prompt, said: &[Value]) {
         let earlier = prompt.thoughts.len();
         prompt.add_turn(&"assistant".into(), &said.into(), ask.messages.len(), &ask.tools);
         for thought in &prompt.thoughts[earlier..] {
-            let made = Made { text: thought.text.clone(), prefix: prompt.bytes[..thought.before].to_vec() };
+            let made = ThinkingBlock { text: thought.text.clone(), prefix: prompt.bytes[..thought.before].to_vec() };
             self.thoughts.insert(thought.signature.clone(), made);
         }
         if said.first().is_some_and(|block| block["type"] == "thinking") {
@@ -71,7 +71,7 @@ impl Memory {
         }
     }
 
-    fn note_items(&mut self, ask: &Ask, said: &[Value], id: &str) {
+    fn note_items(&mut self, ask: &ModelRequest, said: &[Value], id: &str) {
         let stored = ask.body["store"] != false;
         let mut reason = None;
         for item in said {
@@ -90,8 +90,8 @@ impl Memory {
         }
     }
 
-    /// The items that a request on Responses refers to without repeating them; none if it
-    /// refers to what is not there.
+    /// Returns the items that a request on Responses refers to without repeating them; `None` if they
+    /// do not exist.
     pub(crate) fn stored(&self, body: &Value) -> Option<Vec<Value>> {
         match body["previous_response_id"].as_str() {
             Some(id) => self.responses.get(id).cloned(),

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ask::{Ask, Tool, either, items},
+    ask::{ModelRequest, Tool, either, items},
     route::Wire,
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Thought {
 }
 
 impl Prompt {
-    pub(crate) fn of(ask: &Ask) -> Prompt {
+    pub(crate) fn of(ask: &ModelRequest) -> Prompt {
         let mut prompt = Prompt::default();
         prompt.add_tools(ask);
         prompt.add_system(ask);
@@ -61,7 +61,7 @@ impl Prompt {
         if earlier.is_empty() { 1.0 } else { same as f64 / earlier.len() as f64 }
     }
 
-    fn add_tools(&mut self, ask: &Ask) {
+    fn add_tools(&mut self, ask: &ModelRequest) {
         match ask.route.wire {
             Wire::Responses => {
                 for tool in items(&ask.body["tools"]) {
@@ -78,7 +78,7 @@ impl Prompt {
         }
     }
 
-    fn add_system(&mut self, ask: &Ask) {
+    fn add_system(&mut self, ask: &ModelRequest) {
         match ask.route.wire {
             Wire::Messages => {
                 for block in blocks(&ask.body["system"]) {

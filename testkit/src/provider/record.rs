@@ -1,4 +1,4 @@
-//! What the server saw.
+//! Records of the requests that the server received.
 
 use serde_json::{Value, json};
 
@@ -7,22 +7,22 @@ use super::{
     route::{Vendor, Wire},
 };
 
-/// One request and what became of it.
+/// A request and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// The path with its query.
     pub path: String,
     /// The wire of the path, if it is one.
     pub wire: Option<Wire>,
-    /// Whose rules it was held to, if anyone's.
+    /// The provider whose rules were applied, if any.
     pub vendor: Option<Vendor>,
     /// Names in lower case, in the order they came.
     pub headers: Vec<(String, String)>,
-    /// The body; null where it is no JSON.
+    /// The body; null if it is not JSON.
     pub body: Value,
-    /// The body as it came.
+    /// The original bytes of the body.
     pub raw: Vec<u8>,
-    /// What was wrong with it.
+    /// The violations.
     pub violations: Vec<Violation>,
     /// How much of the conversation's previous request is still a prefix of this one, in the
     /// order in which the provider caches (tools that are not deferred, system, messages):
@@ -40,12 +40,12 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The value of a header, its name in lower case.
+    /// Returns the value of a header, by its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// As `GET /_requests` shows it.
+    /// Returns the record as `GET /_requests` shows it.
     pub(crate) fn to_json(&self) -> Value {
         let violation = |violation: &Violation| json!({"check": violation.check.name(), "message": violation.message});
         let headers = |(name, value): &(String, String)| (name.clone(), Value::from(value.as_str()));
@@ -68,10 +68,10 @@ pub enum Ending {
     /// It is still being sent.
     #[default]
     Pending,
-    /// It was sent whole.
+    /// It was sent completely.
     Sent,
     /// The script broke it off, or had none.
     Broken,
-    /// The client went away.
+    /// The client closed the connection.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! What the model says and how the server misbehaves, in a form that no provider owns.
+//! Scripts: the answers of the model and the faults of the server, independent of a provider.
 
 mod read;
 
@@ -10,11 +10,11 @@ use super::checks::Check;
 
 pub use read::ScriptError;
 
-/// Everything one server does: its answers in order, and what it insists on.
+/// The behavior of one server: its answers in order, and its checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
     /// One for each request that passes the checks, in the order of arrival.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ScriptedTurn>,
     /// Whether the turns start over once they are used up; otherwise further requests are refused.
     pub repeat: bool,
     /// How answers are sent unless their turn says otherwise.
@@ -27,26 +27,26 @@ pub struct Script {
     pub forbidden_schemas: Vec<Forbidden>,
     /// Whether a request that breaks the prefix of the one before it is a violation.
     pub stable_prefix: bool,
-    /// The only key that is let in; any will do when there is none.
+    /// The only accepted API key; `None` accepts any.
     pub api_key: Option<String>,
     /// How `/v1/embeddings` answers.
     pub embeddings: Embeddings,
 }
 
 impl Script {
-    /// A script of these turns that makes every check.
-    pub fn new(turns: impl IntoIterator<Item = Turn>) -> Script {
+    /// Creates a script of these turns with all checks.
+    pub fn new(turns: impl IntoIterator<Item = ScriptedTurn>) -> Script {
         Script { turns: turns.into_iter().collect(), ..Script::default() }
     }
 
-    /// Does not make `check`.
+    /// Switches `check` off.
     #[must_use]
     pub fn without(mut self, check: Check) -> Script {
         self.off.insert(check);
         self
     }
 
-    /// Sends answers like this unless their turn says otherwise.
+    /// Sets how answers are sent, unless their turn overrides it.
     #[must_use]
     pub fn sending(self, sending: Sending) -> Script {
         Script { sending, ..self }
@@ -67,7 +67,7 @@ impl Script {
         self
     }
 
-    /// Calls it a violation when a request is no continuation of the one before it.
+    /// Makes it a violation if a request does not continue the one before it.
     #[must_use]
     pub fn stable_prefix(self) -> Script {
         Script { stable_prefix: true, ..self }
@@ -76,35 +76,35 @@ impl Script {
 
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
+pub enum ScriptedTurn {
     /// The model says something.
     Say(Output),
-    /// It does not come to that.
+    /// The request fails.
     Fail(Fault),
 }
 
-impl Turn {
-    /// The model says `parts` and stops for the reason that follows from them.
-    pub fn say(parts: impl IntoIterator<Item = Part>) -> Turn {
-        Turn::Say(Output { parts: parts.into_iter().collect(), ..Output::default() })
+impl ScriptedTurn {
+    /// Creates a turn in which the model says `parts` and stops for the reason that follows from them.
+    pub fn say(parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
+        ScriptedTurn::Say(Output { parts: parts.into_iter().collect(), ..Output::default() })
     }
 
-    /// The provider answers with this HTTP status and an error in its own shape.
-    pub fn status(status: u16) -> Turn {
-        Turn::Fail(Fault::Status(Refusal { status, ..Refusal::default() }))
+    /// Creates a turn with this HTTP status and an error in the provider's format.
+    pub fn status(status: u16) -> ScriptedTurn {
+        ScriptedTurn::Fail(Fault::Status(ScriptedError { status, ..ScriptedError::default() }))
     }
 
-    /// Sends this turn, if the model says something in it, in a way of its own.
+    /// Sets how this turn is sent, if the model says something in it.
     #[must_use]
-    pub fn sending(self, sending: Sending) -> Turn {
+    pub fn sending(self, sending: Sending) -> ScriptedTurn {
         match self {
-            Turn::Say(output) => Turn::Say(Output { sending: Some(sending), ..output }),
-            fail @ Turn::Fail(_) => fail,
+            ScriptedTurn::Say(output) => ScriptedTurn::Say(Output { sending: Some(sending), ..output }),
+            fail @ ScriptedTurn::Fail(_) => fail,
         }
     }
 }
 
-/// What the model says in one turn.
+/// The output of the model in one turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
     /// In order; several calls are parallel calls.
@@ -117,7 +117,7 @@ pub struct Output {
     pub sending: Option<Sending>,
 }
 
-/// One thing that the model says.
+/// A part of the output of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// Words for the user.
@@ -240,7 +240,7 @@ pub struct Sending {
     /// Fall silent for a while.
     pub stall: Option<Stall>,
     /// Break a stream off with an error event.
-    pub error_after: Option<Box<Breakdown>>,
+    pub error_after: Option<Box<StreamError>>,
 }
 
 impl Default for Sending {
@@ -275,8 +275,8 @@ impl Sending {
 
     /// Broken off after `events` of a stream with an error event, as if for this HTTP status.
     pub fn error_after(events: usize, status: u16) -> Sending {
-        let refusal = Refusal { status, ..Refusal::default() };
-        Sending { error_after: Some(Box::new(Breakdown { events, refusal })), ..Sending::default() }
+        let refusal = ScriptedError { status, ..ScriptedError::default() };
+        Sending { error_after: Some(Box::new(StreamError { events, refusal })), ..Sending::default() }
     }
 
     /// With everything in between that a client has to step over.
@@ -285,7 +285,7 @@ impl Sending {
     }
 }
 
-/// A silence.
+/// A pause in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// Bytes of the body that come before it.
@@ -296,14 +296,14 @@ pub struct Stall {
 
 /// An error in the middle of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Breakdown {
+pub struct StreamError {
     /// Events that come before it.
     pub events: usize,
     /// The error.
-    pub refusal: Refusal,
+    pub refusal: ScriptedError,
 }
 
-/// What comes between the events and blocks that a client knows.
+/// Additional events and blocks that a client has to ignore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Noise {
     /// Signs of life between all events, as the provider gives them.
@@ -321,20 +321,20 @@ impl Noise {
         [(Noise::Ping, "ping"), (Noise::Comment, "comment"), (Noise::Event, "event"), (Noise::Block, "block")];
 }
 
-/// Why there is no answer.
+/// A fault in place of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// An HTTP status with an error in the provider's own shape.
-    Status(Refusal),
+    Status(ScriptedError),
     /// The connection closes before the first byte.
     Drop,
     /// Nothing comes for so long, or until the client goes away; then the connection closes.
     Stall(Option<Duration>),
 }
 
-/// An error answer.
+/// A scripted error response.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Refusal {
+pub struct ScriptedError {
     /// The HTTP status.
     pub status: u16,
     /// The text in the error.
@@ -347,7 +347,7 @@ pub struct Refusal {
     pub text: Option<String>,
 }
 
-/// What some models refuse. An entry is a name, or the beginning of one before a `*`.
+/// Restrictions of some models. An entry is a name, or a prefix before a `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Models {
     /// Models that refuse a forced `tool_choice`.
@@ -393,7 +393,7 @@ impl Default for Models {
 }
 
 impl Models {
-    /// Whether `list` names `model`.
+    /// Returns whether `list` contains `model`.
     pub(crate) fn named(list: &[String], model: &str) -> bool {
         list.iter().any(|entry| match entry.strip_suffix('*') {
             Some(beginning) => model.starts_with(beginning),
@@ -402,7 +402,7 @@ impl Models {
     }
 }
 
-/// A tool that has not been discovered before a certain turn.
+/// A tool whose schema must not be sent before a certain turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forbidden {
     /// Its name on the wire.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     encode::Body,
-    exchange::{Answer, Reply},
+    exchange::{ProviderAnswer, Reply},
     http::reason,
     record::Ending,
     script::{Sending, Stall},
@@ -41,7 +41,7 @@ impl Stopper {
 }
 
 /// Sends an answer. Anything but [`Ending::Sent`] leaves the connection useless.
-pub(crate) fn send(stream: &TcpStream, answer: &Answer, stopper: &Stopper) -> Ending {
+pub(crate) fn send(stream: &TcpStream, answer: &ProviderAnswer, stopper: &Stopper) -> Ending {
     let ending = match &answer.reply {
         Reply::Drop => Ok(Ending::Broken),
         Reply::Stall(time) => stall(stream, *time, stopper),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Tool, forms, no_arguments, one_string, text_result};
 use crate::{
     call::{Call, Outcome},
-    input::{Ask, carried_state, gather},
+    input::{InputRequest, carried_state, gather},
 };
 
 pub(super) const TOOLS: [Tool; 14] = [
@@ -65,7 +65,7 @@ pub(super) const TOOLS: [Tool; 14] = [
         description: "Asks the client's model for a capital",
         input: no_arguments,
         run: |call| {
-            let ask = Ask::sample("capital_question", "What is the capital of France?", 100);
+            let ask = InputRequest::sample("capital_question", "What is the capital of France?", 100);
             let answers = gather(call, &[ask], None)?;
             Ok(text_result(&format!("The model says: {}", said(&answers["capital_question"]))))
         },
@@ -75,7 +75,7 @@ pub(super) const TOOLS: [Tool; 14] = [
         description: "Asks the client for its roots",
         input: no_arguments,
         run: |call| {
-            let answers = gather(call, &[Ask::roots("client_roots")], None)?;
+            let answers = gather(call, &[InputRequest::roots("client_roots")], None)?;
             Ok(text_result(&format!("The roots are: {}", answers["client_roots"]["roots"])))
         },
     },
@@ -112,30 +112,31 @@ pub(super) const TOOLS: [Tool; 14] = [
 ];
 
 fn sampling(call: &Call) -> Outcome {
-    let ask = Ask::sample("sample", call.argument("prompt")?, 100);
+    let ask = InputRequest::sample("sample", call.argument("prompt")?, 100);
     let answers = gather(call, &[ask], None)?;
     Ok(text_result(&format!("LLM response: {}", said(&answers["sample"]))))
 }
 
 fn elicitation(call: &Call) -> Outcome {
-    let ask = Ask::elicit("form", call.argument("message")?, forms::contact());
+    let ask = InputRequest::elicit("form", call.argument("message")?, forms::contact());
     let answers = gather(call, &[ask], None)?;
     Ok(text_result(&format!("User response: {}", filled(&answers["form"]))))
 }
 
 fn form(call: &Call, message: &str, schema: Value) -> Outcome {
-    let answers = gather(call, &[Ask::elicit("form", message, schema)], None)?;
+    let answers = gather(call, &[InputRequest::elicit("form", message, schema)], None)?;
     Ok(text_result(&format!("Elicitation completed: {}", filled(&answers["form"]))))
 }
 
 fn with_state(call: &Call) -> Outcome {
-    let ask = Ask::elicit("confirm", "Please confirm", forms::confirmation());
+    let ask = InputRequest::elicit("confirm", "Please confirm", forms::confirmation());
     let answers = gather(call, &[ask], Some(&json!({"asked": "confirm"})))?;
     Ok(text_result(&format!("state-ok: {}", filled(&answers["confirm"]))))
 }
 
 fn multiple(call: &Call) -> Outcome {
-    let asks = [ask_name(), Ask::sample("greeting", "Generate a greeting", 50), Ask::roots("client_roots")];
+    let asks =
+        [ask_name(), InputRequest::sample("greeting", "Generate a greeting", 50), InputRequest::roots("client_roots")];
     let answers = gather(call, &asks, Some(&json!({"asked": "everything"})))?;
     let roots = &answers["client_roots"]["roots"];
     Ok(text_result(&format!("{}: {} ({roots})", name(&answers["user_name"]), said(&answers["greeting"]))))
@@ -147,18 +148,22 @@ fn multi_round(call: &Call) -> Outcome {
     let first = match known {
         Some(name) => name,
         None => {
-            let ask = Ask::elicit("step1", "Step 1: What is your name?", forms::one_text("name"));
+            let ask = InputRequest::elicit("step1", "Step 1: What is your name?", forms::one_text("name"));
             name(&gather(call, &[ask], Some(&json!({"round": 1})))?["step1"]).to_owned()
         }
     };
-    let ask = Ask::elicit("step2", "Step 2: What is your favorite color?", forms::one_text("color"));
+    let ask = InputRequest::elicit("step2", "Step 2: What is your favorite color?", forms::one_text("color"));
     let answers = gather(call, &[ask], Some(&json!({"round": 2, "name": first})))?;
     let color = answers["step2"]["content"]["color"].as_str().unwrap_or("no color");
     Ok(text_result(&format!("{first} likes {color}.")))
 }
 
 fn within_capabilities(call: &Call) -> Outcome {
-    let mut asks = vec![ask_name(), Ask::sample("greeting", "Generate a greeting", 50), Ask::roots("client_roots")];
+    let mut asks = vec![
+        ask_name(),
+        InputRequest::sample("greeting", "Generate a greeting", 50),
+        InputRequest::roots("client_roots"),
+    ];
     asks.retain(|ask| call.has(ask.capability()));
     if asks.is_empty() {
         return Ok(text_result("The client can give nothing."));
@@ -167,8 +172,8 @@ fn within_capabilities(call: &Call) -> Outcome {
     Ok(text_result(&format!("The client gave {}.", keys.join(", "))))
 }
 
-fn ask_name() -> Ask {
-    Ask::elicit("user_name", "What is your name?", forms::one_text("name"))
+fn ask_name() -> InputRequest {
+    InputRequest::elicit("user_name", "What is your name?", forms::one_text("name"))
 }
 
 /// The name in an answer; users may decline to give one.

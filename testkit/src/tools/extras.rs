@@ -84,7 +84,7 @@ pub(super) const TOOLS: [Tool; 7] = [
     },
 ];
 
-/// Numbered lines, so that what is read back can be told from what is not.
+/// Returns numbered lines, so that a test can see which of them were read back.
 fn large(call: &Call) -> Outcome {
     let bytes = call.arguments().get("bytes").and_then(Value::as_u64).unwrap_or(0);
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 30);

@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "wipe\u{1b}[2J_\u{202e}disk\u{200b}";
 /// A tool that refuses in such words.
 const REFUSING: &str = "refuse";
 
-/// What a model reads and nobody sees.
+/// Returns a text in invisible tag characters, which a model can read.
 fn tags(text: &str) -> String {
     text.chars().filter_map(|c| char::from_u32(0xE0000 + c as u32)).collect()
 }

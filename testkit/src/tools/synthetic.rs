@@ -41,7 +41,7 @@ fn numbered(idx: usize) -> String {
     format!("tool_{idx:05}")
 }
 
-/// Words rather than one letter, so that whoever cuts or counts has something to do.
+/// Returns a long text of words rather than of one letter, for tests of cutting and counting.
 fn long_text(n_bytes: usize) -> String {
     "lorem ipsum dolor sit amet ".chars().cycle().take(n_bytes).collect()
 }

@@ -1,6 +1,6 @@
 //! What the prompt cache of the server reads and writes.
 
-use pegboard_testkit::provider::{Check, Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Check, Part, Provider, Script, ScriptedTurn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,7 +25,7 @@ fn body(messages: usize, marks: &[usize]) -> Value {
 
 /// For each request how much of it was read from the cache and written to it, in tenths.
 fn charged(path: &str, bodies: &[Value]) -> Vec<(u64, u64)> {
-    let provider = Provider::start(Script { repeat: true, ..Script::new([Turn::say([Part::text("ok")])]) });
+    let provider = Provider::start(Script { repeat: true, ..Script::new([ScriptedTurn::say([Part::text("ok")])]) });
     let charge = |body: &Value| {
         let answer = post(&provider, path, body);
         assert_eq!(answer.status, 200, "{:?}", provider.violations());
@@ -70,7 +70,7 @@ fn a_marker_reaches_back_twenty_blocks() {
 #[test]
 fn markers_that_are_refused() {
     let check = |body: &Value, message: &str| {
-        let provider = Provider::start(Script::new([Turn::say([Part::text("ok")])]));
+        let provider = Provider::start(Script::new([ScriptedTurn::say([Part::text("ok")])]));
         assert_eq!(post(&provider, MESSAGES, body).status, 400);
         let found = provider.violations();
         assert_eq!((found[0].check, found[0].message.as_str()), (Check::CacheControl, message));

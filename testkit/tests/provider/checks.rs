@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pegboard_testkit::provider::{Check, Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Check, Part, Provider, Script, ScriptedTurn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -45,7 +45,7 @@ fn check(case: &Case) {
 }
 
 fn answers(count: usize) -> Script {
-    Script::new((0..count).map(|_| Turn::say([Part::text("ok")])))
+    Script::new((0..count).map(|_| ScriptedTurn::say([Part::text("ok")])))
 }
 
 /// A request that is wrong by itself: the shortest one with `changes`.
@@ -410,7 +410,7 @@ fn system_messages_have_their_place() {
 fn thoughtful() -> (Script, Vec<Value>) {
     let thought = Part::Thinking { text: "hm".into(), signature: Some("sig".into()) };
     let call = Part::call("x", json!({}));
-    let script = Script::new([Turn::say([thought, call]), Turn::say([Part::text("ok")])]);
+    let script = Script::new([ScriptedTurn::say([thought, call]), ScriptedTurn::say([Part::text("ok")])]);
     let said = json!([{"type": "thinking", "thinking": "hm", "signature": "sig"}, tool_use("toolu_000002", "x")]);
     (script, vec![user("hi"), assistant(said), user(json!([tool_result("toolu_000002")]))])
 }
@@ -479,7 +479,10 @@ fn thoughts_are_bound_to_what_came_before() {
 
 #[test]
 fn gemini_wants_its_signatures_back() {
-    let script = Script::new([Turn::say([Part::call("x", json!({})), Part::call("y", json!({}))]), Turn::say([])]);
+    let script = Script::new([
+        ScriptedTurn::say([Part::call("x", json!({})), Part::call("y", json!({}))]),
+        ScriptedTurn::say([]),
+    ]);
     let provider = Provider::start(script.clone());
     let mut content = post(&provider, GEMINI, &plain(GEMINI)).json()["candidates"][0]["content"].take();
     let results: Vec<Value> = content["parts"]
@@ -508,8 +511,10 @@ fn gemini_wants_its_signatures_back() {
 
 #[test]
 fn reasoning_stays_with_what_it_led_to() {
-    let script =
-        Script::new([Turn::say([Part::thinking("hm"), Part::call("x", json!({}))]), Turn::say([Part::text("ok")])]);
+    let script = Script::new([
+        ScriptedTurn::say([Part::thinking("hm"), Part::call("x", json!({}))]),
+        ScriptedTurn::say([Part::text("ok")]),
+    ]);
     let hi = user("hi");
     let reason = json!({"id": "rs_000002", "type": "reasoning", "summary": []});
     let call =

@@ -1,6 +1,6 @@
 //! Histories in which something is empty, cut off or left open.
 
-use pegboard_testkit::provider::{Check, Output, Part, Provider, Script, Stop, Turn};
+use pegboard_testkit::provider::{Check, Output, Part, Provider, Script, ScriptedTurn, Stop};
 use serde_json::{Value, json};
 
 use crate::{
@@ -125,7 +125,7 @@ fn what_the_provider_began_is_finished_or_dropped() {
 #[test]
 fn thoughts_lead_to_something() {
     let thought = Part::Thinking { text: "hm".into(), signature: Some("sig".into()) };
-    let script = || Script::new([Turn::say([thought.clone()]), Turn::say([Part::text("ok")])]);
+    let script = || Script::new([ScriptedTurn::say([thought.clone()]), ScriptedTurn::say([Part::text("ok")])]);
     let said = json!([{"type": "thinking", "thinking": "hm", "signature": "sig"}]);
     let second =
         json!({"model": "claude-opus-4-8", "max_tokens": 9, "messages": [user("hi"), assistant(said), user("go on")]});
@@ -155,7 +155,7 @@ fn searches_are_not_known_everywhere() {
 fn calls_can_be_cut_off() {
     let cut = || {
         let parts = vec![Part::call("x", json!("{\"city\": \"Ro"))];
-        Script::new([Turn::Say(Output { parts, stop: Some(Stop::MaxTokens), ..Output::default() })])
+        Script::new([ScriptedTurn::Say(Output { parts, stop: Some(Stop::MaxTokens), ..Output::default() })])
     };
     let said = |path: &str, changes: Value| {
         let provider = Provider::start(cut());

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use pegboard_testkit::provider::{Ending, Fault, Part, Provider, Recorded, Refusal, Script, Sending, Stall, Turn};
+use pegboard_testkit::provider::{
+    Ending, Fault, Part, Provider, Recorded, Script, ScriptedError, ScriptedTurn, Sending, Stall,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,15 +20,19 @@ fn streamed(path: &str) -> Value {
     body
 }
 
-fn text() -> Turn {
-    Turn::say([Part::text("a text of some length")])
+fn text() -> ScriptedTurn {
+    ScriptedTurn::say([Part::text("a text of some length")])
 }
 
 #[test]
 fn statuses_come_with_the_providers_error() {
-    let refusal =
-        Refusal { status: 429, message: Some("slow down".into()), retry_after: Some("7".into()), ..Refusal::default() };
-    let script = Script::new([Turn::Fail(Fault::Status(refusal)), Turn::status(529), text()]);
+    let refusal = ScriptedError {
+        status: 429,
+        message: Some("slow down".into()),
+        retry_after: Some("7".into()),
+        ..ScriptedError::default()
+    };
+    let script = Script::new([ScriptedTurn::Fail(Fault::Status(refusal)), ScriptedTurn::status(529), text()]);
     for (path, pointer, kinds) in [
         (MESSAGES, "/error/type", ["rate_limit_error", "overloaded_error"]),
         (CHAT, "/error/type", ["requests", "server_error"]),
@@ -49,14 +55,14 @@ fn statuses_come_with_the_providers_error() {
 
 #[test]
 fn a_body_of_its_own_replaces_the_error() {
-    let refusal = Refusal { status: 502, body: Some(json!({"proxy": "down"})), ..Refusal::default() };
-    let provider = Provider::start(Script::new([Turn::Fail(Fault::Status(refusal))]));
+    let refusal = ScriptedError { status: 502, body: Some(json!({"proxy": "down"})), ..ScriptedError::default() };
+    let provider = Provider::start(Script::new([ScriptedTurn::Fail(Fault::Status(refusal))]));
     assert_eq!(post(&provider, CHAT, &plain(CHAT)).json(), json!({"proxy": "down"}));
 }
 
 #[test]
 fn connections_are_dropped() {
-    let provider = Provider::start(Script::new([Turn::Fail(Fault::Drop), text()]));
+    let provider = Provider::start(Script::new([ScriptedTurn::Fail(Fault::Drop), text()]));
     assert_eq!(post(&provider, CHAT, &plain(CHAT)).status, 0);
     assert_eq!(post(&provider, CHAT, &plain(CHAT)).status, 200);
     assert!(ends(&provider, 0, Ending::Broken));
@@ -85,8 +91,10 @@ fn streams_are_cut_after_any_byte() {
 fn a_stall_ends_or_goes_on() {
     let stall = Stall { after: 20, time: Some(Duration::from_millis(50)) };
     let sending = Sending { stall: Some(stall), ..Sending::default() };
-    let provider =
-        Provider::start(Script::new([text().sending(sending), Turn::Fail(Fault::Stall(Some(stall.time.unwrap())))]));
+    let provider = Provider::start(Script::new([
+        text().sending(sending),
+        ScriptedTurn::Fail(Fault::Stall(Some(stall.time.unwrap()))),
+    ]));
     let begun = Instant::now();
     assert!(post(&provider, CHAT, &streamed(CHAT)).is_whole);
     assert!(begun.elapsed() >= Duration::from_millis(50));
@@ -98,7 +106,7 @@ fn a_stall_ends_or_goes_on() {
 fn a_client_that_goes_away_is_noticed() {
     let length = post(&Provider::start(Script::new([text()])), CHAT, &streamed(CHAT)).body().len();
     let stall = |after| text().sending(Sending::stall_after(after));
-    for turn in [stall(0), stall(30), stall(length), Turn::Fail(Fault::Stall(None))] {
+    for turn in [stall(0), stall(30), stall(length), ScriptedTurn::Fail(Fault::Stall(None))] {
         let provider = Provider::start(Script::new([turn]));
         let mut client = Client::new(&provider);
         client.start(CHAT, &streamed(CHAT));
@@ -110,7 +118,7 @@ fn a_client_that_goes_away_is_noticed() {
 
 #[test]
 fn a_stopped_server_leaves_nobody_waiting() {
-    let provider = Provider::start(Script::new([Turn::Fail(Fault::Stall(None))]));
+    let provider = Provider::start(Script::new([ScriptedTurn::Fail(Fault::Stall(None))]));
     let mut client = Client::new(&provider);
     client.start(CHAT, &plain(CHAT));
     assert!(provider.wait_until(SOON, |requests| requests.len() == 1));
@@ -163,7 +171,7 @@ fn what_is_no_json_is_refused() {
 #[test]
 fn embeddings_fail_and_recover() {
     let mut script = Script::default();
-    script.embeddings.faults = vec![Fault::Status(Refusal { status: 500, ..Refusal::default() })];
+    script.embeddings.faults = vec![Fault::Status(ScriptedError { status: 500, ..ScriptedError::default() })];
     let provider = Provider::start(script);
     let body = json!({"model": "m", "input": ["a", "b"], "dimensions": 3});
     assert_eq!(post(&provider, "/v1/embeddings", &body).status, 500);

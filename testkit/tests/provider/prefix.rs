@@ -1,6 +1,6 @@
 //! How much of a request is still a prefix of the next.
 
-use pegboard_testkit::provider::{Check, Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Check, Part, Provider, Script, ScriptedTurn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 /// The share of `first` that is left in `second`, and what was wrong.
 fn share(path: &str, first: &Value, second: &Value) -> (Option<f64>, Vec<Check>) {
-    let answers = Script::new([Turn::say([Part::text("ok")]), Turn::say([Part::text("ok")])]);
+    let answers = Script::new([ScriptedTurn::say([Part::text("ok")]), ScriptedTurn::say([Part::text("ok")])]);
     let provider = Provider::start(answers.stable_prefix());
     for body in [first, second] {
         assert_eq!(post(&provider, path, body).status, 200, "{:?}", provider.violations());
@@ -134,7 +134,7 @@ fn deferred_functions_show_their_name_on_responses() {
 
 #[test]
 fn conversations_are_told_apart() {
-    let provider = Provider::start(Script { repeat: true, ..Script::new([Turn::say([Part::text("ok")])]) });
+    let provider = Provider::start(Script { repeat: true, ..Script::new([ScriptedTurn::say([Part::text("ok")])]) });
     post(&provider, CHAT, &plain(CHAT));
     post(&provider, RESPONSES, &plain(RESPONSES));
     post(&provider, CHAT, &changed(&plain(CHAT), "model", json!("another")));

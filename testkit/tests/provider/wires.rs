@@ -1,6 +1,8 @@
 //! The same turns on every wire.
 
-use pegboard_testkit::provider::{Check, Noise, Output, Part, Provider, Script, Search, Sending, Stop, Turn, Usage};
+use pegboard_testkit::provider::{
+    Check, Noise, Output, Part, Provider, Script, ScriptedTurn, Search, Sending, Stop, Usage,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,7 +44,7 @@ fn streamed(path: &str, body: &Value) -> (String, Value) {
     (path.into(), body)
 }
 
-fn ask(path: &str, body: &Value, turn: &Turn) -> Response {
+fn ask(path: &str, body: &Value, turn: &ScriptedTurn) -> Response {
     let provider = Provider::start(Script::new([turn.clone()]));
     let response = post(&provider, path, body);
     provider.assert_clean();
@@ -53,7 +55,7 @@ fn ask(path: &str, body: &Value, turn: &Turn) -> Response {
 /// Checks that `turn` is the same streamed and not, also amid noise, and holds `expected` under
 /// the pointers given.
 #[track_caller]
-fn check(path: &str, body: &Value, turn: &Turn, expected: &[(&str, Value)]) {
+fn check(path: &str, body: &Value, turn: &ScriptedTurn, expected: &[(&str, Value)]) {
     let whole = ask(path, body, turn).json();
     for (pointer, expected) in expected {
         assert_eq!(whole.pointer(pointer), Some(expected), "{path} {pointer} of {whole:#}");
@@ -66,9 +68,9 @@ fn check(path: &str, body: &Value, turn: &Turn, expected: &[(&str, Value)]) {
     }
 }
 
-fn say(parts: impl IntoIterator<Item = Part>) -> Turn {
+fn say(parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
     let usage = Usage { input: 100, output: 20, cache_read: 10, cache_write: 5, reasoning: 3 };
-    Turn::Say(Output { parts: parts.into_iter().collect(), usage: Some(usage), ..Output::default() })
+    ScriptedTurn::Say(Output { parts: parts.into_iter().collect(), usage: Some(usage), ..Output::default() })
 }
 
 const TEXT: &str = "Grüße, 日本 \"\\ 🦀\n";
@@ -279,7 +281,7 @@ fn a_search_is_refused_where_there_is_none() {
 
 #[test]
 fn reasons_to_stop() {
-    let stop = |stop| Turn::Say(Output { parts: vec![Part::text("x")], stop: Some(stop), ..Output::default() });
+    let stop = |stop| ScriptedTurn::Say(Output { parts: vec![Part::text("x")], stop: Some(stop), ..Output::default() });
     let turn = stop(Stop::MaxTokens);
     check(MESSAGES, &plain(MESSAGES), &turn, &[("/stop_reason", json!("max_tokens"))]);
     check(CHAT, &plain(CHAT), &turn, &[("/choices/0/finish_reason", json!("length"))]);

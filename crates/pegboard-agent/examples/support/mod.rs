@@ -5,7 +5,7 @@ use std::env;
 use pegboard_agent::{Agent, AgentBuilder, AgentEvent, Model, RunAnswer};
 use pegboard_core::Secret;
 use pegboard_llm::Client;
-use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 use serde_json::Value;
 
 /// Whatever goes wrong in an example ends it.
@@ -20,7 +20,9 @@ const MODELS: [(&str, &str); 3] = [
 
 /// An agent to be, and the scripted provider that it talks to where there is no key.
 /// `PEGBOARD_MODEL` chooses another model.
-pub(crate) fn agent(script: impl IntoIterator<Item = Turn>) -> Result<(AgentBuilder, Option<Provider>), Failure> {
+pub(crate) fn agent(
+    script: impl IntoIterator<Item = ScriptedTurn>,
+) -> Result<(AgentBuilder, Option<Provider>), Failure> {
     let is_set = |name: &str| env::var(name).is_ok_and(|value| !value.is_empty());
     if let Some((_, usual)) = MODELS.iter().find(|(key, _)| is_set(key)) {
         let model = env::var("PEGBOARD_MODEL").unwrap_or_else(|_| (*usual).to_owned());
@@ -33,13 +35,13 @@ pub(crate) fn agent(script: impl IntoIterator<Item = Turn>) -> Result<(AgentBuil
 }
 
 /// The model calls a tool.
-pub(crate) fn call(name: &str, arguments: Value) -> Turn {
-    Turn::say([Part::call(name, arguments)])
+pub(crate) fn call(name: &str, arguments: Value) -> ScriptedTurn {
+    ScriptedTurn::say([Part::call(name, arguments)])
 }
 
 /// The model says something.
-pub(crate) fn say(text: &str) -> Turn {
-    Turn::say([Part::text(text)])
+pub(crate) fn say(text: &str) -> ScriptedTurn {
+    ScriptedTurn::say([Part::text(text)])
 }
 
 /// Runs a prompt and shows what happens.

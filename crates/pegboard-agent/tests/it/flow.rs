@@ -2,7 +2,7 @@
 
 use pegboard_agent::{AgentEvent, DialectName, Mode, ToolSearch};
 use pegboard_core::naming::{Prefixes, Style};
-use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
+use pegboard_testkit::provider::{Output, Part, Provider, Script, ScriptedTurn, Stop};
 use serde_json::json;
 
 use crate::support::{MODELS, Weather, agent, agent_of, call, last_body, provider, results, run, say};
@@ -83,8 +83,8 @@ async fn every_dialect_finds_and_calls() {
 async fn parallel_calls_are_answered_in_their_order_and_refresh_once() {
     let add = |name: &str| Part::call("add_tool", json!({"tool_names": [name]}));
     let provider = provider([
-        Turn::say([add("get_weather"), add("weather_forecast")]),
-        Turn::say([
+        ScriptedTurn::say([add("get_weather"), add("weather_forecast")]),
+        ScriptedTurn::say([
             Part::call("weather_forecast", json!({"location": "Rome"})),
             Part::call("get_weather", json!({"location": "Rome"})),
             Part::call("fail", json!({})),
@@ -143,7 +143,7 @@ async fn an_unloaded_tool_follows_policy() {
 async fn arguments_that_are_no_json_call_nothing() {
     let provider = provider([
         // Chat carries arguments as text; this one is cut.
-        Turn::say([Part::Raw(json!({"tool_calls": [
+        ScriptedTurn::say([Part::Raw(json!({"tool_calls": [
             {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"location\": "}}
         ]}))]),
         say("Sorry."),
@@ -224,7 +224,7 @@ async fn names_carry_their_server_when_they_are_told_to() {
 #[tokio::test]
 async fn a_call_that_was_cut_off_is_not_made() {
     let calls = vec![Part::call("get_weather", json!({"location": "Rome"})), Part::call("fail", json!({}))];
-    let cut = Turn::Say(Output { parts: calls, stop: Some(Stop::MaxTokens), ..Output::default() });
+    let cut = ScriptedTurn::Say(Output { parts: calls, stop: Some(Stop::MaxTokens), ..Output::default() });
     let provider = provider([cut, say("Shorter, then.")]);
     let weather = Weather::default();
     let agent = agent(&provider).servers([weather.config()]).build().await.expect("an agent");

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use pegboard_agent::{AgentEvent, RunError};
-use pegboard_testkit::provider::{Fault, Part, Provider, Refusal, Script, Sending, Turn};
+use pegboard_testkit::provider::{Fault, Part, Provider, ScriptedError, Script, Sending, ScriptedTurn};
 use serde_json::json;
 
 use crate::support::{MODELS, Weather, agent, agent_of, call, last_body, provider, say};
@@ -12,7 +12,7 @@ use crate::support::{MODELS, Weather, agent, agent_of, call, last_body, provider
 async fn a_run_that_is_cancelled_in_mid_call_can_be_followed_by_another() {
     for model in MODELS {
         let provider = Provider::start(Script::new([
-            Turn::say([Part::call("slow", json!({})), Part::call("get_weather", json!({"location": "Rome"}))]),
+            ScriptedTurn::say([Part::call("slow", json!({})), Part::call("get_weather", json!({"location": "Rome"}))]),
             say("Never mind."),
         ]));
         let weather = Weather::default();
@@ -58,12 +58,12 @@ async fn a_dropped_future_cancels_too() {
 
 #[tokio::test]
 async fn a_provider_that_fails_loses_nothing() {
-    let refusal = Refusal { status: 401, message: Some("no".into()), ..Refusal::default() };
+    let refusal = ScriptedError { status: 401, message: Some("no".into()), ..ScriptedError::default() };
     let provider = provider([
-        Turn::Fail(Fault::Status(refusal.clone())),
+        ScriptedTurn::Fail(Fault::Status(refusal.clone())),
         say("Hello."),
         call("get_weather", json!({"location": "Rome"})),
-        Turn::Fail(Fault::Status(refusal)),
+        ScriptedTurn::Fail(Fault::Status(refusal)),
         say("Sunny."),
     ]);
     let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");

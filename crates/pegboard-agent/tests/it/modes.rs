@@ -1,7 +1,7 @@
 //! How the model gets at its tools.
 
 use pegboard_agent::{AgentEvent, CustomTool, Delivery, DialectName, Exposure, Mode, ToolDef, ToolError, ToolSearch};
-use pegboard_testkit::provider::{Fault, Refusal, Turn};
+use pegboard_testkit::provider::{Fault, ScriptedError, ScriptedTurn};
 use serde_json::{Value, json};
 
 use crate::support::{Weather, agent, agent_of, call, provider, results, run, say};
@@ -91,7 +91,7 @@ fn reported(events: &[AgentEvent]) -> Vec<String> {
 
 #[tokio::test]
 async fn the_delivery_and_every_fallback_are_reported() {
-    let check = async |model: &str, wish: Option<Delivery>, turns: Vec<Turn>, expected: &[&str]| {
+    let check = async |model: &str, wish: Option<Delivery>, turns: Vec<ScriptedTurn>, expected: &[&str]| {
         let provider = provider(turns);
         let search = ToolSearch { delivery: wish, ..ToolSearch::with_dialect(DialectName::Select) };
         let builder = agent_of(model, &provider).servers([Weather::default().config()]).tool_search(search);
@@ -103,7 +103,7 @@ async fn the_delivery_and_every_fallback_are_reported() {
     };
     let refused = || {
         let message = Some("tools.1: Extra inputs are not permitted".to_owned());
-        Turn::Fail(Fault::Status(Refusal { status: 400, message, ..Refusal::default() }))
+        ScriptedTurn::Fail(Fault::Status(ScriptedError { status: 400, message, ..ScriptedError::default() }))
     };
     let knows = "reference: `claude-opus-4-8` supports tool references";
     check("anthropic/claude-opus-4-8", None, vec![say("Hello."), say("Again.")], &[knows]).await;

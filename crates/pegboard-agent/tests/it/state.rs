@@ -1,7 +1,7 @@
 //! Conversations that are saved, compacted and gone on with.
 
 use pegboard_agent::{Agent, AgentEvent, BuildError, CustomTool, ResumeError, RunLimits, ToolDef, ToolError};
-use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
+use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, ScriptedTurn};
 use serde_json::{Value, json};
 
 use crate::support::{Folder, MODELS, Weather, agent, agent_of, call, last_body, provider, run, say};
@@ -206,10 +206,16 @@ async fn a_transcript_is_whole_whenever_it_is_looked_at() {
 
 #[tokio::test]
 async fn only_a_summary_takes_the_place_of_a_conversation() {
-    let cut =
-        Turn::Say(Output { parts: vec![Part::text("The person")], stop: Some(Stop::MaxTokens), ..Output::default() });
-    let refused =
-        Turn::Say(Output { parts: vec![Part::text("I cannot.")], stop: Some(Stop::Refusal), ..Output::default() });
+    let cut = ScriptedTurn::Say(Output {
+        parts: vec![Part::text("The person")],
+        stop: Some(Stop::MaxTokens),
+        ..Output::default()
+    });
+    let refused = ScriptedTurn::Say(Output {
+        parts: vec![Part::text("I cannot.")],
+        stop: Some(Stop::Refusal),
+        ..Output::default()
+    });
     for turn in [cut, refused] {
         let provider = provider([say("Hello."), turn, say("Still here.")]);
         let agent = agent(&provider).build().await.expect("an agent");
@@ -241,7 +247,7 @@ async fn what_was_found_may_be_gone_and_the_model_another() {
         ["anthropic/claude-opus-4-8", "anthropic/claude-opus-4-1", "anthropic/claude-fable-5-1", "minimax/MiniMax-M3"]
     {
         let provider = provider([
-            Turn::say([Part::thinking("Hm."), Part::call("add_tool", json!({"tool_names": ["get_weather"]}))]),
+            ScriptedTurn::say([Part::thinking("Hm."), Part::call("add_tool", json!({"tool_names": ["get_weather"]}))]),
             say("Added."),
             say("It is gone."),
         ]);
@@ -258,14 +264,15 @@ async fn what_was_found_may_be_gone_and_the_model_another() {
 #[tokio::test]
 async fn thoughts_that_are_bound_never_end_a_conversation() {
     let model = "anthropic/claude-fable-5-1";
-    let thinking = |name: &str, arguments: Value| Turn::say([Part::thinking("Hm."), Part::call(name, arguments)]);
+    let thinking =
+        |name: &str, arguments: Value| ScriptedTurn::say([Part::thinking("Hm."), Part::call(name, arguments)]);
     let script = Script::new([
         thinking("get_weather", json!({"location": "Rome"})),
         thinking("add_tool", json!({"tool_names": ["get_weather"]})),
         say("Sunny."),
         thinking("late", json!({})),
         say("Late."),
-        Turn::status(401),
+        ScriptedTurn::status(401),
         say("Still here."),
     ]);
     let provider = Provider::start(script.bind_thinking());

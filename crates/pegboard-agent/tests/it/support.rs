@@ -16,7 +16,7 @@ use pegboard_mcp::{
     json::{Raw, raw},
     rpc::RpcError,
 };
-use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 use pegboard_upstream::{
     AnswerFuture, LocalServer,
     config::{ServerConfig, TransportConfig},
@@ -69,16 +69,16 @@ pub(crate) fn agent(provider: &Provider) -> AgentBuilder {
 }
 
 /// A provider whose model says this, turn by turn.
-pub(crate) fn provider(turns: impl IntoIterator<Item = Turn>) -> Provider {
+pub(crate) fn provider(turns: impl IntoIterator<Item = ScriptedTurn>) -> Provider {
     Provider::start(Script::new(turns))
 }
 
-pub(crate) fn say(text: &str) -> Turn {
-    Turn::say([Part::text(text)])
+pub(crate) fn say(text: &str) -> ScriptedTurn {
+    ScriptedTurn::say([Part::text(text)])
 }
 
-pub(crate) fn call(name: &str, arguments: Value) -> Turn {
-    Turn::say([Part::call(name, arguments)])
+pub(crate) fn call(name: &str, arguments: Value) -> ScriptedTurn {
+    ScriptedTurn::say([Part::call(name, arguments)])
 }
 
 /// A server in this process: `get_weather`, `weather_forecast`, `fail`, `slow`, `large`, and

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
+use pegboard_testkit::embedder::{Behavior, Endpoint, EndpointLimits};
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,7 +19,7 @@ const TOOLS: &str = r#"{"name": "place_call", "description": "Calls a phone numb
 const FOREIGN: &str = "летим";
 
 /// An endpoint to which it means a seat in an aeroplane.
-fn endpoint(limits: Limits) -> Endpoint {
+fn endpoint(limits: EndpointLimits) -> Endpoint {
     let endpoint = Endpoint::start(limits);
     endpoint.means(&["летим", "seat", "aeroplane", "flight"], "flight");
     endpoint
@@ -41,7 +41,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn a_search_finds_what_the_endpoint_understands() {
-    let (folder, endpoint) = (Folder::new("embeddings-search"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-search"), endpoint(EndpointLimits::default()));
     folder.file("tools.jsonl", TOOLS);
     let found = search(&folder, &endpoint.url(), &["--explain"]);
     assert_eq!(first(&found).as_deref(), Some("book_flight"), "{}", said(&found));
@@ -69,7 +69,7 @@ fn a_search_finds_what_the_endpoint_understands() {
 
 #[test]
 fn a_search_goes_on_without_it_and_says_so() {
-    let (folder, endpoint) = (Folder::new("embeddings-without"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-without"), endpoint(EndpointLimits::default()));
     folder.file("tools.jsonl", TOOLS);
     let check = |more: &[&str], expected: &str| {
         let start = ["search", "weather", "--catalog", "tools.jsonl", "--format", "json", "--state", "none"];
@@ -85,15 +85,15 @@ fn a_search_goes_on_without_it_and_says_so() {
         "the ranker `keyword` does not use embeddings",
     );
     for (conduct, expected) in [
-        (Conduct::Garbage, "invalid response"),
-        (Conduct::Half, "no vector for text"),
-        (Conduct::NotANumber, "invalid response"),
-        (Conduct::Refuses(500, Some(0)), "HTTP status 500"),
+        (Behavior::Garbage, "invalid response"),
+        (Behavior::Half, "no vector for text"),
+        (Behavior::NotANumber, "invalid response"),
+        (Behavior::Refuses(500, Some(0)), "HTTP status 500"),
     ] {
-        endpoint.conduct(conduct);
+        endpoint.set_behavior(conduct);
         check(&["--embeddings", &url, "--embeddings-model", "test-model"], expected);
     }
-    endpoint.conduct(Conduct::RefusesWord("weather", 400));
+    endpoint.set_behavior(Behavior::RefusesWord("weather", 400));
     check(&["--embeddings", &url, "--embeddings-model", "test-model"], "HTTP status 400: not `[hidden]`");
     let refused = folder.run(&["search", "x", "--embeddings", "me:hunter2@nonsense", "--embeddings-model", "m"]);
     assert_eq!(refused.status.code(), Some(2));
@@ -103,7 +103,7 @@ fn a_search_goes_on_without_it_and_says_so() {
 
 #[test]
 fn a_session_asks_for_all_queries_of_a_call_at_once() {
-    let (folder, endpoint) = (Folder::new("embeddings-session"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-session"), endpoint(EndpointLimits::default()));
     folder.file("tools.jsonl", TOOLS);
     let url = endpoint.url();
     let start = ["session", "--catalog", "tools.jsonl", "--state", "none"];
@@ -118,7 +118,7 @@ fn a_session_asks_for_all_queries_of_a_call_at_once() {
 
 #[test]
 fn single_requests_of_a_query_are_asked_for_with_it() {
-    let (folder, endpoint) = (Folder::new("embeddings-requests"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-requests"), endpoint(EndpointLimits::default()));
     endpoint.means(&["звоним", "phone", "calls"], "call");
     folder.file("tools.jsonl", TOOLS);
     let flags = ["--embeddings", &endpoint.url(), "--embeddings-model", "test-model", "--state", "none"];
@@ -140,12 +140,12 @@ fn single_requests_of_a_query_are_asked_for_with_it() {
 
 #[test]
 fn only_the_vector_of_the_whole_query_is_missed() {
-    let (folder, endpoint) = (Folder::new("embeddings-missed"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-missed"), endpoint(EndpointLimits::default()));
     folder.file("tools.jsonl", TOOLS);
     let flags = ["--embeddings", &endpoint.url(), "--embeddings-model", "test-model", "--state", "none"];
     let query = "летим, звоним";
-    let check = |conduct: Conduct, expected: Option<&str>| {
-        endpoint.conduct(conduct);
+    let check = |conduct: Behavior, expected: Option<&str>| {
+        endpoint.set_behavior(conduct);
         let start = ["search", query, "--catalog", "tools.jsonl", "--format", "json"];
         let searched = folder.run(&[&start[..], &flags].concat());
         let start = ["session", "--catalog", "tools.jsonl"];
@@ -159,13 +159,13 @@ fn only_the_vector_of_the_whole_query_is_missed() {
         }
     };
     // One of its requests is refused as well, the other is not.
-    check(Conduct::RefusesWord("звоним", 400), Some("searching without the embedding of the query: "));
-    check(Conduct::HangsAt("звоним"), None);
+    check(Behavior::RefusesWord("звоним", 400), Some("searching without the embedding of the query: "));
+    check(Behavior::HangsAt("звоним"), None);
 }
 
 #[test]
 fn quality_is_measured_with_it() {
-    let (folder, endpoint) = (Folder::new("embeddings-eval"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-eval"), endpoint(EndpointLimits::default()));
     let query = json!({"id": "1", "query": FOREIGN});
     folder.file("tools.jsonl", TOOLS).file("queries.jsonl", query.to_string());
     folder.file("qrels.tsv", "1\ttravel/book_flight\t1\n");
@@ -208,7 +208,7 @@ async fn get(url: &str) -> String {
 
 #[tokio::test]
 async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
-    let endpoint = endpoint(Limits { key: Some("s3cret".into()), ..Limits::default() });
+    let endpoint = endpoint(EndpointLimits { key: Some("s3cret".into()), ..EndpointLimits::default() });
     endpoint.means(&["зв", "audio"], "audio");
     let config = config(&endpoint.url(), &json!({"key": "${EMBEDDINGS_KEY}", "queryTimeout": "3s"}));
     let served = Served::start_with("embeddings", &config, &[], &[("EMBEDDINGS_KEY", "s3cret")]).await;
@@ -219,7 +219,7 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
     let found = text(&client.call("search_tools", json!({"query": "зв"})).await);
     assert!(found.contains("test_audio_content"), "{found}");
 
-    endpoint.conduct(Conduct::Hangs);
+    endpoint.set_behavior(Behavior::Hangs);
     for query in ["image", "error", "audio", "content"] {
         let found = text(&client.call("search_tools", json!({"query": query})).await);
         assert!(found.contains("test_"), "{found}");
@@ -241,7 +241,7 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
 
 #[tokio::test]
 async fn a_gateway_asks_for_single_requests_too() {
-    let endpoint = endpoint(Limits::default());
+    let endpoint = endpoint(EndpointLimits::default());
     endpoint.means(&["โทรหา", "audio"], "audio");
     endpoint.means(&["วาดรูป", "image"], "image");
     let served = Served::start("embeddings-requests", &config(&endpoint.url(), &json!({}))).await;
@@ -255,7 +255,7 @@ async fn a_gateway_asks_for_single_requests_too() {
 
 #[tokio::test]
 async fn vectors_outlive_another_ranker() {
-    let endpoint = endpoint(Limits::default());
+    let endpoint = endpoint(EndpointLimits::default());
     let mut config = config(&endpoint.url(), &json!({}));
     let served = Served::start_with("embeddings-ranker", &config, &["--state", "none"], &[]).await;
     until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
@@ -271,7 +271,7 @@ async fn vectors_outlive_another_ranker() {
 
 #[tokio::test]
 async fn another_endpoint_is_taken_over_while_the_gateway_runs() {
-    let (one, two) = (endpoint(Limits::default()), endpoint(Limits::default()));
+    let (one, two) = (endpoint(EndpointLimits::default()), endpoint(EndpointLimits::default()));
     let served = Served::start("embeddings-reload", &config(&one.url(), &json!({}))).await;
     until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
     assert!(served.reconfigure(&config(&two.url(), &json!({})).to_string()).await);
@@ -289,7 +289,7 @@ async fn another_endpoint_is_taken_over_while_the_gateway_runs() {
 
 #[test]
 fn the_doctor_asks_the_endpoint() {
-    let (folder, endpoint) = (Folder::new("embeddings-doctor"), endpoint(Limits::default()));
+    let (folder, endpoint) = (Folder::new("embeddings-doctor"), endpoint(EndpointLimits::default()));
     let examined = |url: &str, model: &str, more: &[&str]| {
         let embeddings = json!({"url": url, "model": model});
         let config = json!({"mcpServers": {}, "pegboard": {"listen": "127.0.0.1:0", "embeddings": embeddings}});

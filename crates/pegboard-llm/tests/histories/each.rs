@@ -9,7 +9,7 @@ use pegboard_llm::{
     Conversation, Delivery, TurnError,
     wire::{self, ToolChoice, Wire},
 };
-use pegboard_testkit::provider::{self, Fault, Part, Refusal, Script, Stop};
+use pegboard_testkit::provider::{self, Fault, Part, Script, ScriptedError, Stop};
 use serde_json::{Value, json};
 
 use crate::support::{BOUND, FREE, NAMES, Talk, catalog, client, model, raw};
@@ -168,7 +168,7 @@ async fn thoughts_that_the_provider_alone_knows_to_be_bound() {
     talk.end().await;
     talk.resume(FREE, DialectName::Explicit, catalog(&NAMES), None);
     talk.conversation.say("And?");
-    let said = |text: &str| provider::Turn::say([Part::thinking("hm"), Part::text(text)]);
+    let said = |text: &str| provider::ScriptedTurn::say([Part::thinking("hm"), Part::text(text)]);
     talk.provider.go_on([said("Here."), said("There.")]);
     let client = client(talk.conversation.model(), talk.provider.url());
     let turn = client.next_turn(&mut talk.conversation, None).await.expect("a turn");
@@ -316,9 +316,10 @@ async fn a_delivery_that_was_given_up_leaves_no_trace() {
 /// A provider that answers with `refusals`, then speaks; what it was asked is left in it.
 async fn refused(refusals: &[&str]) -> (Talk, Result<wire::Turn, TurnError>) {
     let mut talk = loaded(FREE, DialectName::Select).await;
-    let refusal = |text: &&str| Refusal { status: 400, message: Some((*text).to_owned()), ..Refusal::default() };
-    let failures = refusals.iter().map(|text| provider::Turn::Fail(Fault::Status(refusal(text))));
-    talk.provider.go_on(failures.chain([provider::Turn::say([Part::text("Done.")])]));
+    let refusal =
+        |text: &&str| ScriptedError { status: 400, message: Some((*text).to_owned()), ..ScriptedError::default() };
+    let failures = refusals.iter().map(|text| provider::ScriptedTurn::Fail(Fault::Status(refusal(text))));
+    talk.provider.go_on(failures.chain([provider::ScriptedTurn::say([Part::text("Done.")])]));
     let client = client(&model(FREE), talk.provider.url());
     let turn = client.next_turn(&mut talk.conversation, None).await;
     (talk, turn)

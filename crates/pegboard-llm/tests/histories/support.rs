@@ -80,7 +80,7 @@ impl Talk {
 
     /// The model says this, whatever it is asked.
     pub(crate) async fn hear(&mut self, parts: Vec<Part>, stop: Option<Stop>) -> Turn {
-        self.provider.go_on([provider::Turn::Say(Output { parts, stop, ..Output::default() })]);
+        self.provider.go_on([provider::ScriptedTurn::Say(Output { parts, stop, ..Output::default() })]);
         let client = client(self.conversation.model(), self.provider.url());
         let mut ignore = |_| {};
         let tell: Option<&mut (dyn FnMut(_) + Send)> = if self.is_streamed { Some(&mut ignore) } else { None };

@@ -56,7 +56,8 @@ async fn nothing_is_marked_where_the_cache_is_off() {
 async fn extra_fields_are_in_every_request() {
     for model in MODELS {
         let model = Model::parse(model).expect("a model");
-        let turns = [provider::Turn::say([Part::text("Hello.")]), provider::Turn::say([Part::text("Again.")])];
+        let turns =
+            [provider::ScriptedTurn::say([Part::text("Hello.")]), provider::ScriptedTurn::say([Part::text("Again.")])];
         let provider = provider::Provider::start(Script::new(turns));
         let client = client(&model, provider.url());
         let extra = json!({"metadata": {"user_id": "u"}}).as_object().cloned().expect("an object");
@@ -76,8 +77,13 @@ async fn extra_fields_are_in_every_request() {
 #[tokio::test]
 async fn refused_breakpoints_are_left_out() {
     let message = Some("system.0.cache_control: Extra inputs are not permitted".to_owned());
-    let refused = provider::Turn::Fail(Fault::Status(Refusal { status: 400, message, ..Refusal::default() }));
-    let turns = [refused, provider::Turn::say([Part::text("Hello.")]), provider::Turn::say([Part::text("Again.")])];
+    let refused =
+        provider::ScriptedTurn::Fail(Fault::Status(ScriptedError { status: 400, message, ..ScriptedError::default() }));
+    let turns = [
+        refused,
+        provider::ScriptedTurn::say([Part::text("Hello.")]),
+        provider::ScriptedTurn::say([Part::text("Again.")]),
+    ];
     let provider = provider::Provider::start(Script::new(turns));
     let model = Model::parse("minimax/MiniMax-M3").expect("a model");
     let client = client(&model, provider.url());

@@ -21,8 +21,9 @@ fn search(dialect: DialectName, delivery: Delivery, query: &str) -> Part {
 
 /// What the model reads after each of these searches: the messages that are new.
 async fn answers(model: &str, dialect: DialectName, delivery: Delivery, queries: &[&str]) -> Vec<String> {
-    let turns = queries.iter().map(|query| provider::Turn::say([search(dialect, delivery, query)]));
-    let turns: Vec<provider::Turn> = turns.chain([provider::Turn::say([Part::text("Done.")])]).collect();
+    let turns = queries.iter().map(|query| provider::ScriptedTurn::say([search(dialect, delivery, query)]));
+    let turns: Vec<provider::ScriptedTurn> =
+        turns.chain([provider::ScriptedTurn::say([Part::text("Done.")])]).collect();
     let provider = provider::Provider::start(Script::new(turns).stable_prefix());
     let model = Model::parse(model).expect("a model");
     let client = client(&model, provider.url());

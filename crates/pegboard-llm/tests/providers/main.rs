@@ -14,7 +14,7 @@ use pegboard_llm::{
     embeddings::{Embeddings, EndpointSettings},
     wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage, Wire, WireError},
 };
-use pegboard_testkit::provider::{self, Fault, Part, Refusal, Script, Search, Sending};
+use pegboard_testkit::provider::{self, Fault, Part, Script, ScriptedError, Search, Sending};
 use serde_json::{Value, json};
 
 fn session(dialect: DialectName) -> Session {
@@ -73,13 +73,13 @@ fn script(dialect: DialectName, delivery: Delivery) -> Script {
         _ => Part::call("get_weather", json!({"city": "Rome"})),
     };
     let mut turns = vec![
-        provider::Turn::say([Part::thinking("I must look for it — où?"), search]),
-        provider::Turn::say([Part::text("Found it."), call]),
-        provider::Turn::say([Part::text("It is sunny in Rome ☀.")]),
+        provider::ScriptedTurn::say([Part::thinking("I must look for it — où?"), search]),
+        provider::ScriptedTurn::say([Part::text("Found it."), call]),
+        provider::ScriptedTurn::say([Part::text("It is sunny in Rome ☀.")]),
     ];
     if dialect == DialectName::Explicit {
         let add = Part::call("add_tool", json!({"tool_names": ["get_weather"]}));
-        turns.insert(1, provider::Turn::say([add]));
+        turns.insert(1, provider::ScriptedTurn::say([add]));
     }
     let known_from = turns.len() - 2;
     // The gateway shows its first tool from the start.
@@ -207,11 +207,11 @@ const MODELS: [&str; 4] =
 async fn busy_providers_are_asked_again() {
     for model in MODELS {
         for status in [429, 500, 503, 529] {
-            let refusal = Refusal { status, retry_after: Some("0".into()), ..Refusal::default() };
+            let refusal = ScriptedError { status, retry_after: Some("0".into()), ..ScriptedError::default() };
             let turns = [
-                provider::Turn::Fail(Fault::Status(refusal)),
-                provider::Turn::Fail(Fault::Drop),
-                provider::Turn::say([Part::text("Hello.")]),
+                provider::ScriptedTurn::Fail(Fault::Status(refusal)),
+                provider::ScriptedTurn::Fail(Fault::Drop),
+                provider::ScriptedTurn::say([Part::text("Hello.")]),
             ];
             for is_streamed in [false, true] {
                 let turn = one_turn(Script::new(turns.clone()), model, is_streamed).await.expect("a turn");
@@ -224,9 +224,11 @@ async fn busy_providers_are_asked_again() {
 #[tokio::test]
 async fn refusals_are_told_and_not_repeated() {
     for model in MODELS {
-        let refusal = Refusal { status: 400, message: Some("no such thing".into()), ..Refusal::default() };
-        let script =
-            Script::new([provider::Turn::Fail(Fault::Status(refusal)), provider::Turn::say([Part::text("?")])]);
+        let refusal = ScriptedError { status: 400, message: Some("no such thing".into()), ..ScriptedError::default() };
+        let script = Script::new([
+            provider::ScriptedTurn::Fail(Fault::Status(refusal)),
+            provider::ScriptedTurn::say([Part::text("?")]),
+        ]);
         let error = one_turn(script, model, false).await.expect_err("a refusal");
         assert!(error.is_refusal() && error.to_string().contains("no such thing"), "{model}: {error}");
         assert!(!format!("{error:?}").contains("a-key"), "a key in an error");
@@ -238,7 +240,8 @@ async fn streams_that_are_cut_are_no_turns() {
     for model in MODELS {
         for bytes in [0, 1, 40, 200] {
             // Long enough that no cut leaves it whole.
-            let said = provider::Turn::say([Part::text("It is sunny. ".repeat(50))]).sending(Sending::cut_after(bytes));
+            let said = provider::ScriptedTurn::say([Part::text("It is sunny. ".repeat(50))])
+                .sending(Sending::cut_after(bytes));
             let script = Script { repeat: true, ..Script::new([said]) };
             let error = one_turn(script, model, true).await.expect_err("a cut stream");
             let is_cut = matches!(
@@ -255,8 +258,8 @@ async fn parallel_calls_are_answered_together() {
     for model in MODELS {
         let search = |query: &str| Part::call("search_tools", json!({"query": query}));
         let turns = [
-            provider::Turn::say([search("weather"), search("mail")]),
-            provider::Turn::say([Part::text("Both found.")]),
+            provider::ScriptedTurn::say([search("weather"), search("mail")]),
+            provider::ScriptedTurn::say([Part::text("Both found.")]),
         ];
         let provider = provider::Provider::start(Script::new(turns));
         let model = Model::parse(model).expect("a model");
@@ -271,8 +274,9 @@ async fn parallel_calls_are_answered_together() {
 
 #[tokio::test]
 async fn a_refused_delivery_gives_way_to_a_simpler_one() {
-    let refusal = Refusal { status: 400, message: Some("defer_loading: unknown field".into()), ..Refusal::default() };
-    let mut turns = vec![provider::Turn::Fail(Fault::Status(refusal))];
+    let refusal =
+        ScriptedError { status: 400, message: Some("defer_loading: unknown field".into()), ..ScriptedError::default() };
+    let mut turns = vec![provider::ScriptedTurn::Fail(Fault::Status(refusal))];
     turns.extend(script(DialectName::Select, Delivery::Inject).turns);
     let provider = provider::Provider::start(Script::new(turns));
     let model = Model::parse("anthropic/claude-opus-4-8").expect("a model");
@@ -302,8 +306,11 @@ async fn native_search_is_left_to_the_provider() {
     for (model, namespace) in [("anthropic/claude-opus-4-8", None), ("openai-responses/gpt-5.4", Some("weather"))] {
         let found = namespace.unwrap_or("get_weather");
         let turns = [
-            provider::Turn::say([Part::search("weather", [found]), Part::call("get_weather", json!({"city": "Rome"}))]),
-            provider::Turn::say([Part::text("It is sunny.")]),
+            provider::ScriptedTurn::say([
+                Part::search("weather", [found]),
+                Part::call("get_weather", json!({"city": "Rome"})),
+            ]),
+            provider::ScriptedTurn::say([Part::text("It is sunny.")]),
         ];
         let provider = provider::Provider::start(Script::new(turns));
         let model = Model::parse(model).expect("a model");
@@ -334,7 +341,8 @@ async fn vectors_come_in_the_order_of_their_texts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_ends_and_dropping_cancels() {
     for model in MODELS {
-        let stalled = provider::Turn::say([Part::text("It is sunny. ".repeat(50))]).sending(Sending::stall_after(60));
+        let stalled =
+            provider::ScriptedTurn::say([Part::text("It is sunny. ".repeat(50))]).sending(Sending::stall_after(60));
         let provider = provider::Provider::start(Script { repeat: true, ..Script::new([stalled]) });
         let model = Model::parse(model).expect("a model");
         let settings = client::Settings { timeout: Duration::from_secs(2), ..client::Settings::default() };

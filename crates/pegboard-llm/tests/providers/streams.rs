@@ -5,9 +5,9 @@ use pegboard_testkit::provider::Check;
 use super::*;
 
 /// The turn that a model says after an answer that went wrong, and how often it was asked.
-async fn after(first: provider::Turn, model: &str) -> (Result<Turn, SendError>, usize) {
+async fn after(first: provider::ScriptedTurn, model: &str) -> (Result<Turn, SendError>, usize) {
     let model = Model::parse(model).expect("a model");
-    let provider = provider::Provider::start(Script::new([first, provider::Turn::say([Part::text("Hello.")])]));
+    let provider = provider::Provider::start(Script::new([first, provider::ScriptedTurn::say([Part::text("Hello.")])]));
     let client = client(&model, provider.url());
     let mut conversation = Conversation::new(model, session(DialectName::Bridge), None).expect("a conversation");
     conversation.say("hi");
@@ -19,7 +19,7 @@ async fn after(first: provider::Turn, model: &str) -> (Result<Turn, SendError>, 
 #[tokio::test]
 async fn a_cut_before_anything_was_shown_is_tried_again() {
     let check = async |model: &str, parts: Vec<Part>, bytes: usize, asked: usize| {
-        let cut = provider::Turn::say(parts).sending(Sending::cut_after(bytes));
+        let cut = provider::ScriptedTurn::say(parts).sending(Sending::cut_after(bytes));
         let (turn, times) = after(cut, model).await;
         assert_eq!(times, asked, "{model} {bytes}: {turn:?}");
         assert_eq!(turn.is_ok(), asked == 2, "{model} {bytes}: {turn:?}");
@@ -44,8 +44,8 @@ async fn pages_and_empty_bodies_are_named() {
     let check = async |status: u16, text: &str, expected: &str| {
         for model in MODELS {
             for is_streamed in [false, true] {
-                let refusal = Refusal { status, text: Some(text.into()), ..Refusal::default() };
-                let turns = [provider::Turn::Fail(Fault::Status(refusal))];
+                let refusal = ScriptedError { status, text: Some(text.into()), ..ScriptedError::default() };
+                let turns = [provider::ScriptedTurn::Fail(Fault::Status(refusal))];
                 let script = Script { repeat: true, ..Script::new(turns) };
                 let error = one_turn(script, model, is_streamed).await.expect_err("no turn");
                 assert_eq!(error.to_string(), expected, "{model} streamed: {is_streamed}");
@@ -64,8 +64,8 @@ async fn a_call_without_a_name_goes_back_to_the_model() {
     for model in MODELS.into_iter().chain(["minimax-chat/MiniMax-M3"]) {
         for is_streamed in [false, true] {
             let turns = [
-                provider::Turn::say([Part::call("", json!({"city": "Rome"}))]),
-                provider::Turn::say([Part::text("Sorry.")]),
+                provider::ScriptedTurn::say([Part::call("", json!({"city": "Rome"}))]),
+                provider::ScriptedTurn::say([Part::text("Sorry.")]),
             ];
             let provider = provider::Provider::start(Script::new(turns));
             let model = Model::parse(model).expect("a model");

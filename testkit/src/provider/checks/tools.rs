@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Check, Checker};
 use crate::provider::{
-    ask::{Ask, Tool, either, items},
+    ask::{ModelRequest, Tool, either, items},
     prompt::{blocks, references},
     route::{Vendor, Wire},
     script::Models,
@@ -55,7 +55,7 @@ fn names(checker: &mut Checker) {
 }
 
 /// The names in the calls of the conversation, and where they stand.
-fn called<'a>(ask: &Ask<'a>) -> Vec<(String, &'a str)> {
+fn called<'a>(ask: &ModelRequest<'a>) -> Vec<(String, &'a str)> {
     let mut called = Vec::new();
     for (index, message) in ask.messages.iter().enumerate() {
         let mut add = |at: String, name: &'a Value| called.extend(name.as_str().map(|name| (at, name)));

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{NOW, Speech, arguments_text};
+use super::{NOW, TurnEncoder, arguments_text};
 use crate::provider::{
     ask::items,
-    events::{Event, pieces},
+    events::{StreamEvent, pieces},
     route::Vendor,
     script::{Call, Part, Stop},
 };
 
-pub(super) fn message(speech: &mut Speech) -> Result<Value, String> {
+pub(super) fn message(speech: &mut TurnEncoder) -> Result<Value, String> {
     let minimax = speech.ask.route.vendor == Vendor::MiniMax;
     let inline = minimax && speech.ask.body["reasoning_split"] != true;
     let (mut content, mut thoughts, mut calls, mut rest) = (String::new(), String::new(), Vec::new(), Map::new());
@@ -41,7 +41,7 @@ pub(super) fn message(speech: &mut Speech) -> Result<Value, String> {
     Ok(Value::Object(message))
 }
 
-fn tool_call(speech: &mut Speech, call: &Call) -> Value {
+fn tool_call(speech: &mut TurnEncoder, call: &Call) -> Value {
     let prefix = if speech.ask.route.vendor == Vendor::MiniMax { "call_function_" } else { "call_" };
     let id = call.id.clone().unwrap_or_else(|| speech.ids.next(prefix));
     let function = json!({"name": call.name, "arguments": arguments_text(&call.arguments)});
@@ -58,7 +58,7 @@ fn finish_reason(stop: &Stop) -> &str {
     }
 }
 
-pub(super) fn whole(speech: &Speech, message: &Value) -> Value {
+pub(super) fn whole(speech: &TurnEncoder, message: &Value) -> Value {
     let choice = json!({
         "index": 0,
         "message": message,
@@ -77,7 +77,7 @@ pub(super) fn whole(speech: &Speech, message: &Value) -> Value {
     })
 }
 
-fn usage(speech: &Speech) -> Value {
+fn usage(speech: &TurnEncoder) -> Value {
     let usage = speech.usage;
     json!({
         "prompt_tokens": usage.input,
@@ -88,7 +88,7 @@ fn usage(speech: &Speech) -> Value {
     })
 }
 
-pub(super) fn events(speech: &Speech, message: &Value) -> Vec<Event> {
+pub(super) fn events(speech: &TurnEncoder, message: &Value) -> Vec<StreamEvent> {
     let counted = speech.ask.body["stream_options"]["include_usage"] == true;
     let chunk = |choices: Value, usage: Value| {
         let mut chunk = json!({
@@ -103,17 +103,17 @@ pub(super) fn events(speech: &Speech, message: &Value) -> Vec<Event> {
         if counted {
             chunk["usage"] = usage;
         }
-        Event::Plain(chunk)
+        StreamEvent::Plain(chunk)
     };
     let choice =
         |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
     let deltas = deltas(message, speech.sending.delta).into_iter();
-    let mut events: Vec<Event> = deltas.map(|delta| chunk(choice(delta, Value::Null), Value::Null)).collect();
+    let mut events: Vec<StreamEvent> = deltas.map(|delta| chunk(choice(delta, Value::Null), Value::Null)).collect();
     events.push(chunk(choice(json!({}), finish_reason(&speech.stop).into()), Value::Null));
     if counted {
         events.push(chunk(json!([]), usage(speech)));
     }
-    events.push(Event::Done);
+    events.push(StreamEvent::Done);
     events
 }
 

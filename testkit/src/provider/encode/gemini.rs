@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Speech, arguments_object};
+use super::{TurnEncoder, arguments_object};
 use crate::provider::{
-    events::{Event, pieces},
+    events::{StreamEvent, pieces},
     script::{Call, Part, Stop},
 };
 
-pub(super) fn parts(speech: &mut Speech) -> Result<Vec<Value>, String> {
+pub(super) fn parts(speech: &mut TurnEncoder) -> Result<Vec<Value>, String> {
     let mut parts = Vec::new();
     let mut signature = None;
     for part in &speech.output.parts {
@@ -31,7 +31,7 @@ pub(super) fn parts(speech: &mut Speech) -> Result<Vec<Value>, String> {
 }
 
 /// Only Gemini 3 names its calls, unless the script does.
-fn function_call(speech: &mut Speech, call: &Call) -> Value {
+fn function_call(speech: &mut TurnEncoder, call: &Call) -> Value {
     let mut inner = json!({"name": call.name, "args": arguments_object(&call.arguments)});
     let names = speech.ask.model.starts_with("gemini-3");
     if let Some(id) = call.id.clone().or_else(|| names.then(|| speech.ids.next("call-"))) {
@@ -41,7 +41,7 @@ fn function_call(speech: &mut Speech, call: &Call) -> Value {
 }
 
 /// Puts the signature of the thoughts on the first call, or without one on the last words.
-fn sign(speech: &mut Speech, parts: &mut [Value], signature: Option<String>) {
+fn sign(speech: &mut TurnEncoder, parts: &mut [Value], signature: Option<String>) {
     let is_call = |part: &Value| part.get("functionCall").is_some();
     let first_call = parts.iter().position(is_call);
     let always = speech.ask.model.starts_with("gemini-3") && first_call.is_some();
@@ -52,7 +52,7 @@ fn sign(speech: &mut Speech, parts: &mut [Value], signature: Option<String>) {
     }
 }
 
-pub(super) fn whole(speech: &Speech, parts: &[Value]) -> Value {
+pub(super) fn whole(speech: &TurnEncoder, parts: &[Value]) -> Value {
     chunk(speech, parts, true)
 }
 
@@ -65,7 +65,7 @@ fn finish_reason(stop: &Stop) -> &str {
     }
 }
 
-fn chunk(speech: &Speech, parts: &[Value], is_last: bool) -> Value {
+fn chunk(speech: &TurnEncoder, parts: &[Value], is_last: bool) -> Value {
     let mut candidate = json!({"content": {"parts": parts, "role": "model"}, "index": 0});
     if is_last {
         candidate["finishReason"] = finish_reason(&speech.stop).into();
@@ -88,7 +88,7 @@ fn chunk(speech: &Speech, parts: &[Value], is_last: bool) -> Value {
 }
 
 /// Words come in pieces, their signature on an empty one behind them; everything else comes whole.
-pub(super) fn events(speech: &Speech, parts: &[Value]) -> Vec<Event> {
+pub(super) fn events(speech: &TurnEncoder, parts: &[Value]) -> Vec<StreamEvent> {
     let mut streamed = Vec::new();
     for part in parts {
         let Some(text) = part["text"].as_str() else {
@@ -109,6 +109,7 @@ pub(super) fn events(speech: &Speech, parts: &[Value]) -> Vec<Event> {
         streamed.push(json!({"text": ""}));
     }
     let last = streamed.len() - 1;
-    let part = |(index, part): (usize, &Value)| Event::Plain(chunk(speech, std::slice::from_ref(part), index == last));
+    let part =
+        |(index, part): (usize, &Value)| StreamEvent::Plain(chunk(speech, std::slice::from_ref(part), index == last));
     streamed.iter().enumerate().map(part).collect()
 }

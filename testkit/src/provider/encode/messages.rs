@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Speech, arguments_object, arguments_text};
+use super::{TurnEncoder, arguments_object, arguments_text};
 use crate::provider::{
-    events::{Event, pieces, ping},
+    events::{StreamEvent, pieces, ping},
     route::{Vendor, Wire},
     script::{Call, Part, Search, Stop},
 };
 
-pub(super) fn blocks(speech: &mut Speech) -> Result<Vec<Value>, String> {
+pub(super) fn blocks(speech: &mut TurnEncoder) -> Result<Vec<Value>, String> {
     let mut blocks = Vec::new();
     for part in &speech.output.parts {
         match part {
@@ -29,7 +29,7 @@ pub(super) fn blocks(speech: &mut Speech) -> Result<Vec<Value>, String> {
     Ok(blocks)
 }
 
-fn tool_use(speech: &mut Speech, call: &Call) -> Value {
+fn tool_use(speech: &mut TurnEncoder, call: &Call) -> Value {
     let minimax = speech.ask.route.vendor == Vendor::MiniMax;
     let prefix = if minimax { "call_function_" } else { "toolu_" };
     let id = call.id.clone().unwrap_or_else(|| speech.ids.next(prefix));
@@ -41,7 +41,7 @@ fn tool_use(speech: &mut Speech, call: &Call) -> Value {
 }
 
 /// A provider-side search and its result.
-fn searched(speech: &mut Speech, search: &Search) -> Result<[Value; 2], String> {
+fn searched(speech: &mut TurnEncoder, search: &Search) -> Result<[Value; 2], String> {
     let (name, key, words) = match (&search.pattern, &search.query) {
         (Some(pattern), _) => ("tool_search_tool_regex", "pattern", pattern),
         (None, Some(query)) => ("tool_search_tool_bm25", "query", query),
@@ -66,7 +66,7 @@ fn searched(speech: &mut Speech, search: &Search) -> Result<[Value; 2], String> 
     ])
 }
 
-pub(super) fn whole(speech: &Speech, blocks: &[Value]) -> Value {
+pub(super) fn whole(speech: &TurnEncoder, blocks: &[Value]) -> Value {
     json!({
         "id": speech.id,
         "type": "message",
@@ -99,7 +99,7 @@ fn stop_reason(stop: &Stop) -> &str {
     }
 }
 
-fn usage(speech: &Speech, output: u64) -> Value {
+fn usage(speech: &TurnEncoder, output: u64) -> Value {
     let usage = speech.usage;
     json!({
         "input_tokens": usage.input.saturating_sub(usage.cache_read + usage.cache_write),
@@ -110,7 +110,7 @@ fn usage(speech: &Speech, output: u64) -> Value {
     })
 }
 
-pub(super) fn events(speech: &Speech, blocks: &[Value]) -> Vec<Event> {
+pub(super) fn events(speech: &TurnEncoder, blocks: &[Value]) -> Vec<StreamEvent> {
     let mut start = whole(speech, &[]);
     start["stop_reason"] = Value::Null;
     start["usage"] = usage(speech, 1);
@@ -118,24 +118,25 @@ pub(super) fn events(speech: &Speech, blocks: &[Value]) -> Vec<Event> {
     if blocks.iter().any(|block| block["type"] == "server_tool_use") {
         start["usage"]["input_tokens"] = (start["usage"]["input_tokens"].as_u64().unwrap_or_default() / 2).into();
     }
-    let mut events = vec![Event::typed(json!({"type": "message_start", "message": start}))];
+    let mut events = vec![StreamEvent::typed(json!({"type": "message_start", "message": start}))];
     for (index, block) in blocks.iter().enumerate() {
-        events
-            .push(Event::typed(json!({"type": "content_block_start", "index": index, "content_block": opened(block)})));
+        events.push(StreamEvent::typed(
+            json!({"type": "content_block_start", "index": index, "content_block": opened(block)}),
+        ));
         if index == 0 {
             events.extend(ping(Wire::Messages));
         }
-        let delta = |delta| Event::typed(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        let delta = |delta| StreamEvent::typed(json!({"type": "content_block_delta", "index": index, "delta": delta}));
         events.extend(deltas(block, speech.sending.delta).into_iter().map(delta));
-        events.push(Event::typed(json!({"type": "content_block_stop", "index": index})));
+        events.push(StreamEvent::typed(json!({"type": "content_block_stop", "index": index})));
     }
     let delta = json!({"stop_reason": stop_reason(&speech.stop), "stop_sequence": null});
     let mut total = usage(speech, speech.usage.output);
     if let Some(total) = total.as_object_mut() {
         total.shift_remove("service_tier");
     }
-    events.push(Event::typed(json!({"type": "message_delta", "delta": delta, "usage": total})));
-    events.push(Event::typed(json!({"type": "message_stop"})));
+    events.push(StreamEvent::typed(json!({"type": "message_delta", "delta": delta, "usage": total})));
+    events.push(StreamEvent::typed(json!({"type": "message_stop"})));
     events
 }
 

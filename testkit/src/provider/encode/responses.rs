@@ -4,7 +4,7 @@ mod stream;
 
 use serde_json::{Value, json};
 
-use super::{NOW, Speech, arguments_text, is_for_client};
+use super::{NOW, TurnEncoder, arguments_text, is_for_client};
 use crate::provider::{
     ask,
     script::{Call, Part, Search, Stop},
@@ -12,7 +12,7 @@ use crate::provider::{
 
 pub(super) use stream::events;
 
-pub(super) fn items(speech: &mut Speech) -> Result<Vec<Value>, String> {
+pub(super) fn items(speech: &mut TurnEncoder) -> Result<Vec<Value>, String> {
     let mut output = Vec::new();
     for part in &speech.output.parts {
         match part {
@@ -33,13 +33,13 @@ pub(super) fn items(speech: &mut Speech) -> Result<Vec<Value>, String> {
     Ok(output)
 }
 
-fn message(speech: &mut Speech, text: &str) -> Value {
+fn message(speech: &mut TurnEncoder, text: &str) -> Value {
     let content = json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
     let id = speech.ids.next("msg_");
     json!({"id": id, "type": "message", "status": "completed", "content": [content], "role": "assistant"})
 }
 
-fn reasoning(speech: &mut Speech, text: &str, signature: Option<String>) -> Value {
+fn reasoning(speech: &mut TurnEncoder, text: &str, signature: Option<String>) -> Value {
     let id = speech.ids.next("rs_");
     let mut item = json!({"id": id, "type": "reasoning", "summary": [{"type": "summary_text", "text": text}]});
     if ask::items(&speech.ask.body["include"]).iter().any(|include| include == "reasoning.encrypted_content") {
@@ -48,7 +48,7 @@ fn reasoning(speech: &mut Speech, text: &str, signature: Option<String>) -> Valu
     item
 }
 
-fn function_call(speech: &mut Speech, call: &Call) -> Value {
+fn function_call(speech: &mut TurnEncoder, call: &Call) -> Value {
     let mut item = json!({
         "id": speech.ids.next("fc_"),
         "type": "function_call",
@@ -64,13 +64,13 @@ fn function_call(speech: &mut Speech, call: &Call) -> Value {
 }
 
 /// The namespace that a call of `name` comes with; that of a deferred function is its own name.
-fn namespace(speech: &Speech, name: &str) -> Option<String> {
+fn namespace(speech: &TurnEncoder, name: &str) -> Option<String> {
     let tool = speech.ask.tool(name)?;
     tool.namespace.map(String::from).or_else(|| tool.deferred.then(|| name.into()))
 }
 
 /// A search: the call alone if the client is to execute it, the call and what it found otherwise.
-fn searched(speech: &mut Speech, search: &Search) -> Result<Vec<Value>, String> {
+fn searched(speech: &mut TurnEncoder, search: &Search) -> Result<Vec<Value>, String> {
     let words = search.query.as_ref().or(search.pattern.as_ref());
     if is_for_client(speech.ask, search) {
         let arguments = search.arguments.clone().unwrap_or_else(|| json!({"query": words}));
@@ -100,7 +100,7 @@ fn searched(speech: &mut Speech, search: &Search) -> Result<Vec<Value>, String> 
 }
 
 /// What a hosted search returns for a name: a namespace, a function in its namespace, or a function.
-fn definition(speech: &Speech, name: &str) -> Result<Value, String> {
+fn definition(speech: &TurnEncoder, name: &str) -> Result<Value, String> {
     let list = ask::items(&speech.ask.body["tools"]);
     for tool in list {
         if tool["name"] == name {
@@ -116,7 +116,7 @@ fn definition(speech: &Speech, name: &str) -> Result<Value, String> {
 }
 
 /// The response object, with what the request asked for in it.
-pub(super) fn whole(speech: &Speech, output: &[Value]) -> Value {
+pub(super) fn whole(speech: &TurnEncoder, output: &[Value]) -> Value {
     let body = speech.ask.body;
     let told = |key: &str, usual: Value| body.get(key).cloned().unwrap_or(usual);
     let (status, reason) = match &speech.stop {
@@ -153,7 +153,7 @@ pub(super) fn whole(speech: &Speech, output: &[Value]) -> Value {
     })
 }
 
-fn usage(speech: &Speech) -> Value {
+fn usage(speech: &TurnEncoder) -> Value {
     let usage = speech.usage;
     json!({
         "input_tokens": usage.input,

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Breakdown, Call, Embeddings, Fault, Forbidden, Models, Noise, Output, Part, Refusal, Script, Search, Sending,
-    Stall, Stop, Turn, Usage,
+    Call, Embeddings, Fault, Forbidden, Models, Noise, Output, Part, Script, ScriptedError, ScriptedTurn, Search,
+    Sending, Stall, Stop, StreamError, Usage,
 };
 use crate::provider::checks::Check;
 use fields::{At, Fields, boolean, count, list, text, word_of};
@@ -99,10 +99,10 @@ fn read_script(at: At) -> Read<Script> {
     fields.done(script)
 }
 
-fn read_turn(at: At) -> Read<Turn> {
+fn read_turn(at: At) -> Read<ScriptedTurn> {
     let mut fields = Fields::of(at)?;
     if let Some(fault) = fields.read("fault", read_fault)? {
-        return fields.done(Turn::Fail(fault));
+        return fields.done(ScriptedTurn::Fail(fault));
     }
     let output = Output {
         parts: fields.required("parts", |at| list(at, read_part))?,
@@ -110,7 +110,7 @@ fn read_turn(at: At) -> Read<Turn> {
         usage: fields.read("usage", read_usage)?,
         sending: fields.read("sending", read_sending)?,
     };
-    fields.done(Turn::Say(output))
+    fields.done(ScriptedTurn::Say(output))
 }
 
 fn read_part(at: At) -> Read<Part> {
@@ -206,11 +206,11 @@ fn read_stall(at: At) -> Read<Stall> {
 }
 
 /// `{"events": N, "status": S, …}`: a count and the error that follows it.
-fn read_breakdown(at: At) -> Read<Breakdown> {
+fn read_breakdown(at: At) -> Read<StreamError> {
     let mut fields = Fields::of(at)?;
     let events = fields.required("events", count)?;
     let refusal = read_refusal(&mut fields)?;
-    fields.done(Breakdown { events, refusal })
+    fields.done(StreamError { events, refusal })
 }
 
 fn read_fault(at: At) -> Read<Fault> {
@@ -228,8 +228,8 @@ fn read_fault(at: At) -> Read<Fault> {
     fields.done(fault)
 }
 
-fn read_refusal(fields: &mut Fields) -> Read<Refusal> {
-    Ok(Refusal {
+fn read_refusal(fields: &mut Fields) -> Read<ScriptedError> {
+    Ok(ScriptedError {
         status: fields.required("status", |at| {
             let path = at.path.clone();
             u16::try_from(count(at)?).map_err(|_| fields::error(path, "is no HTTP status"))
@@ -306,9 +306,9 @@ mod tests {
         });
         let script = Script::from_json(&script).unwrap();
         assert_eq!(script.turns.len(), 7);
-        let Turn::Say(output) = &script.turns[1] else { panic!("{script:?}") };
+        let ScriptedTurn::Say(output) = &script.turns[1] else { panic!("{script:?}") };
         assert_eq!(output.sending.as_ref().map(|sending| (sending.delta, sending.chunk)), Some((1, Some(2))));
-        assert_eq!(script.turns[6], Turn::Fail(Fault::Stall(Some(Duration::from_millis(5)))));
+        assert_eq!(script.turns[6], ScriptedTurn::Fail(Fault::Stall(Some(Duration::from_millis(5)))));
         assert_eq!(script.off, BTreeSet::from([Check::Auth]));
         assert_eq!(script.embeddings.dimensions, 8);
     }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_testkit::provider::{self, Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{self, Part, Provider, Script, ScriptedTurn};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ struct Place {
 }
 
 impl Place {
-    fn new(test: &str, script: impl IntoIterator<Item = Turn>) -> Self {
+    fn new(test: &str, script: impl IntoIterator<Item = ScriptedTurn>) -> Self {
         Self::with_script(test, Script::new(script))
     }
 
@@ -112,13 +112,13 @@ impl Drop for Place {
 }
 
 /// A turn whose cost is the same in every build.
-fn turn(parts: impl IntoIterator<Item = Part>) -> Turn {
+fn turn(parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
     turn_ending(parts, None)
 }
 
-fn turn_ending(parts: impl IntoIterator<Item = Part>, stop: Option<provider::Stop>) -> Turn {
+fn turn_ending(parts: impl IntoIterator<Item = Part>, stop: Option<provider::Stop>) -> ScriptedTurn {
     let usage = provider::Usage { input: 2000, cache_read: 1500, output: 20, ..provider::Usage::default() };
-    Turn::Say(provider::Output {
+    ScriptedTurn::Say(provider::Output {
         parts: parts.into_iter().collect(),
         stop,
         usage: Some(usage),
@@ -126,7 +126,7 @@ fn turn_ending(parts: impl IntoIterator<Item = Part>, stop: Option<provider::Sto
     })
 }
 
-fn say(text: &str) -> Turn {
+fn say(text: &str) -> ScriptedTurn {
     turn([Part::text(text)])
 }
 
@@ -165,7 +165,7 @@ fn masked(text: &str) -> String {
 }
 
 /// What the model does: look for a tool, call it, answer.
-fn errand() -> [Turn; 3] {
+fn errand() -> [ScriptedTurn; 3] {
     [
         turn([Part::text("Let me look."), Part::call("search_tools", json!({"query": "list github issues"}))]),
         turn([call("list_issues", &json!({"owner": "acme", "repo": "web"}))]),

@@ -8,7 +8,7 @@ use pegboard_agent::{
 };
 use pegboard_core::Secret;
 use pegboard_llm::{Client, Provider as Vendor, client};
-use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -46,12 +46,12 @@ pub(crate) fn agent(model: &str, provider: &Provider) -> AgentBuilder {
         .tool_search(ToolSearch::with_dialect(DialectName::Explicit))
 }
 
-pub(crate) fn call(name: &str, arguments: Value) -> Turn {
-    Turn::say([Part::call(name, arguments)])
+pub(crate) fn call(name: &str, arguments: Value) -> ScriptedTurn {
+    ScriptedTurn::say([Part::call(name, arguments)])
 }
 
-pub(crate) fn say(text: &str) -> Turn {
-    Turn::say([Part::text(text)])
+pub(crate) fn say(text: &str) -> ScriptedTurn {
+    ScriptedTurn::say([Part::text(text)])
 }
 
 /// Runs a prompt to its end; the results of its calls, in the order of their ends.
@@ -83,7 +83,7 @@ async fn search_add_call_answer_with_real_servers_and_each_provider() {
         let script = Script::new([
             call("search_tools", json!({"query": "current time"})),
             call("add_tool", json!({"tool_names": ["get_current_time"]})),
-            Turn::say([
+            ScriptedTurn::say([
                 Part::call("time___get_current_time", json!({"timezone": "UTC"})),
                 Part::call("echo", json!({"message": "from the agent"})),
                 Part::call("get_current_time", json!({"timezone": "Nowhere/Land"})),

@@ -1,5 +1,5 @@
 use pegboard_core::Secret;
-use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
+use pegboard_testkit::embedder::{Behavior, Endpoint, EndpointLimits};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -41,7 +41,7 @@ async fn answers_without_end_are_refused() {
 
 #[tokio::test]
 async fn batches_are_bounded_and_order_is_kept() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let many = texts(70);
     let vectors = client(&endpoint).embed(&many).await.expect("vectors");
     assert_eq!(vectors.len(), 70);
@@ -57,7 +57,7 @@ async fn batches_are_bounded_and_order_is_kept() {
 
 #[tokio::test]
 async fn what_is_refused_does_not_stop_the_others() {
-    let endpoint = Endpoint::start(Limits { inputs: 10, bytes: 100, ..Limits::default() });
+    let endpoint = Endpoint::start(EndpointLimits { inputs: 10, bytes: 100, ..EndpointLimits::default() });
     let client = client(&endpoint);
     let mut some = texts(32);
     some[5] = "y".repeat(300);
@@ -71,15 +71,15 @@ async fn what_is_refused_does_not_stop_the_others() {
 
 #[tokio::test]
 async fn a_bad_text_does_not_stop_the_others() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let client = client(&endpoint);
     let mut some = texts(32);
     some[0] = "poison ".repeat(9);
     // Half of it is without the word.
     some[17] = format!("{}poison", "nothing at all ".repeat(20));
-    let conducts = [400, 424, 500, 503].map(|status| Conduct::RefusesWord("poison", status));
-    for conduct in conducts.into_iter().chain([Conduct::ZerosFor("poison")]) {
-        endpoint.conduct(conduct.clone());
+    let conducts = [400, 424, 500, 503].map(|status| Behavior::RefusesWord("poison", status));
+    for conduct in conducts.into_iter().chain([Behavior::ZerosFor("poison")]) {
+        endpoint.set_behavior(conduct.clone());
         let batch = client.embed_batch(&some).await.expect("vectors");
         let missing: Vec<usize> = (0..32).filter(|at| batch.vectors[*at].is_none()).collect();
         assert_eq!(missing, [0], "{conduct:?}");
@@ -90,12 +90,12 @@ async fn a_bad_text_does_not_stop_the_others() {
 
 #[tokio::test]
 async fn an_endpoint_that_refuses_everything_is_not_asked_for_each_text() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let client = client(&endpoint);
     client.embed(&texts(1)).await.expect("it has answered before");
     for (status, most) in [(400, 2), (500, 4)] {
         let before = endpoint.requests().len();
-        endpoint.conduct(Conduct::Refuses(status, Some(0)));
+        endpoint.set_behavior(Behavior::Refuses(status, Some(0)));
         assert!(client.embed_batch(&texts(32)).await.is_err(), "{status}");
         assert_eq!(endpoint.requests().len() - before, most, "{status}");
     }
@@ -103,8 +103,8 @@ async fn an_endpoint_that_refuses_everything_is_not_asked_for_each_text() {
 
 #[tokio::test]
 async fn texts_are_not_repeated() {
-    let endpoint = Endpoint::start(Limits::default());
-    endpoint.conduct(Conduct::RefusesWord("merger", 400));
+    let endpoint = Endpoint::start(EndpointLimits::default());
+    endpoint.set_behavior(Behavior::RefusesWord("merger", 400));
     let settings = EndpointSettings::new(endpoint.url(), "test-model");
     let client = client_of(EndpointSettings { query_prefix: "query: ".into(), ..settings });
     let error = client.embed(&["query: who knows of the merger?".to_owned()]).await;
@@ -114,7 +114,7 @@ async fn texts_are_not_repeated() {
 
 #[tokio::test]
 async fn refusals_are_told_and_keys_are_not() {
-    let endpoint = Endpoint::start(Limits { key: Some("right".into()), ..Limits::default() });
+    let endpoint = Endpoint::start(EndpointLimits { key: Some("right".into()), ..EndpointLimits::default() });
     let check = |model: &str, key: Option<&str>| {
         let key = key.map(Secret::new);
         client_of(EndpointSettings { key, ..EndpointSettings::new(endpoint.url(), model) })
@@ -131,37 +131,37 @@ async fn refusals_are_told_and_keys_are_not() {
 
 #[tokio::test]
 async fn a_busy_endpoint_is_asked_once_more() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let client = client(&endpoint);
     for status in [429, 500, 503] {
-        endpoint.conduct(Conduct::RefusesOnce(status, Some(0)));
+        endpoint.set_behavior(Behavior::RefusesOnce(status, Some(0)));
         assert!(client.embed(&texts(1)).await.is_ok(), "{status}");
     }
     let before = endpoint.requests().len();
-    endpoint.conduct(Conduct::Refuses(429, Some(0)));
+    endpoint.set_behavior(Behavior::Refuses(429, Some(0)));
     assert!(client.embed(&texts(1)).await.is_err());
     assert_eq!(endpoint.requests().len() - before, 2, "once more, not for ever");
-    endpoint.conduct(Conduct::RefusesOnce(429, Some(3600)));
+    endpoint.set_behavior(Behavior::RefusesOnce(429, Some(3600)));
     assert!(client.embed(&texts(1)).await.is_err(), "an hour is not waited for");
 }
 
 #[tokio::test]
 async fn what_is_no_answer_is_an_error() {
-    let endpoint = Endpoint::start(Limits::default());
-    let check = async |conduct: Conduct, expected: &str| {
-        endpoint.conduct(conduct.clone());
+    let endpoint = Endpoint::start(EndpointLimits::default());
+    let check = async |conduct: Behavior, expected: &str| {
+        endpoint.set_behavior(conduct.clone());
         // Only one that never answers is given up soon: the others take as long as they take.
-        let timeout = Duration::from_secs(if conduct == Conduct::Hangs { 1 } else { 60 });
+        let timeout = Duration::from_secs(if conduct == Behavior::Hangs { 1 } else { 60 });
         let settings = EndpointSettings::new(endpoint.url(), "test-model");
         let error = client_of(EndpointSettings { timeout, ..settings });
         let error = error.embed(&texts(4)).await.expect_err("no vectors");
         assert!(error.to_string().contains(expected), "{conduct:?}: {error}");
     };
-    check(Conduct::Garbage, "invalid response").await;
-    check(Conduct::Half, "no vector for text 2 of 4").await;
-    check(Conduct::NotANumber, "invalid response").await;
-    check(Conduct::Breaks, "cannot reach the endpoint").await;
-    check(Conduct::Hangs, "did not respond within 1 s").await;
+    check(Behavior::Garbage, "invalid response").await;
+    check(Behavior::Half, "no vector for text 2 of 4").await;
+    check(Behavior::NotANumber, "invalid response").await;
+    check(Behavior::Breaks, "cannot reach the endpoint").await;
+    check(Behavior::Hangs, "did not respond within 1 s").await;
     let (url, gone) = (endpoint.url(), endpoint);
     drop(gone);
     let error = client_of(EndpointSettings::new(url, "m")).embed(&texts(1)).await.expect_err("nobody is there");
@@ -170,10 +170,10 @@ async fn what_is_no_answer_is_an_error() {
 
 #[tokio::test]
 async fn dimensions_are_asked_for_and_checked() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let settings = EndpointSettings { dimensions: Some(16), ..EndpointSettings::new(endpoint.url(), "test-model") };
     let client = client_of(settings);
     assert_eq!(client.embed(&texts(1)).await.expect("a vector")[0].len(), 16);
-    endpoint.conduct(Conduct::Dimensions(17));
+    endpoint.set_behavior(Behavior::Dimensions(17));
     assert!(client.embed(&texts(1)).await.expect_err("wrong").to_string().contains("17 dimensions instead of 16"));
 }

@@ -2,7 +2,7 @@ use std::{fs, path::PathBuf};
 
 use pegboard_core::{Catalog, Query, RawTool, Selection, Server, ToolVectors, Vectors, vectors::QueryTexts};
 use pegboard_engine::Hybrid;
-use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
+use pegboard_testkit::embedder::{Behavior, Endpoint, EndpointLimits};
 use tokio::runtime::Handle;
 
 use super::*;
@@ -70,7 +70,7 @@ async fn asked(embedder: &Embedder, query: &str) -> bool {
 
 #[tokio::test]
 async fn after_a_restart_nothing_is_asked_for() {
-    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("restart"));
+    let (endpoint, place) = (Endpoint::start(EndpointLimits::default()), Place::new("restart"));
     let (catalog, larger) = (catalog(40), catalog(43));
     let (first, done) = tools(&embedder(&endpoint, Some(&place)), &catalog).await;
     assert!(done.is_ok());
@@ -97,28 +97,28 @@ async fn after_a_restart_nothing_is_asked_for() {
 
 #[tokio::test]
 async fn what_came_before_a_failure_is_kept() {
-    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("failure"));
+    let (endpoint, place) = (Endpoint::start(EndpointLimits::default()), Place::new("failure"));
     tools(&embedder(&endpoint, Some(&place)), &catalog(32)).await.1.expect("vectors");
     let before = endpoint.requests().len();
     for conduct in
-        [Conduct::Half, Conduct::Garbage, Conduct::NotANumber, Conduct::Breaks, Conduct::Refuses(500, Some(0))]
+        [Behavior::Half, Behavior::Garbage, Behavior::NotANumber, Behavior::Breaks, Behavior::Refuses(500, Some(0))]
     {
-        endpoint.conduct(conduct.clone());
+        endpoint.set_behavior(conduct.clone());
         let (table, done) = tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await;
         assert!(done.is_err(), "{conduct:?}");
         assert_eq!(table.len(), 32, "{conduct:?}: the others have theirs");
     }
     let is_small = |texts: &Vec<String>| texts.len() == 8 || texts[0] == "tool";
     assert!(endpoint.requests()[before..].iter().all(is_small), "the known ones are not asked for");
-    endpoint.conduct(Conduct::Answers);
+    endpoint.set_behavior(Behavior::Answers);
     assert_eq!(tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await.0.len(), 40);
 }
 
 #[tokio::test]
 async fn another_model_under_the_same_name_is_noticed() {
-    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("swapped"));
+    let (endpoint, place) = (Endpoint::start(EndpointLimits::default()), Place::new("swapped"));
     tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await.1.expect("vectors");
-    endpoint.conduct(Conduct::Dimensions(32));
+    endpoint.set_behavior(Behavior::Dimensions(32));
     let (table, done) = tools(&embedder(&endpoint, Some(&place)), &catalog(41)).await;
     assert!(done.is_ok());
     assert_eq!((table.dimensions(), table.len()), (32, 41), "all were embedded again");
@@ -129,7 +129,7 @@ async fn another_model_under_the_same_name_is_noticed() {
 
 #[tokio::test]
 async fn a_doubt_is_looked_into() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = embedder(&endpoint, None);
     let catalog = catalog(40);
     let (mut table, _) = tools(&embedder, &catalog).await;
@@ -149,7 +149,7 @@ async fn a_doubt_is_looked_into() {
     let none = ToolVectors::default();
     embedder.refresh_if_dimensions_changed(&catalog, &none, &mut |new| table = Arc::clone(new)).await.expect("vectors");
     assert_eq!((table.len(), endpoint.requests().len()), (40, before + 5));
-    endpoint.conduct(Conduct::Dimensions(32));
+    endpoint.set_behavior(Behavior::Dimensions(32));
     assert!(!asked(&embedder, "a").await);
     let old = Arc::clone(&table);
     embedder.refresh_if_dimensions_changed(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
@@ -159,7 +159,7 @@ async fn a_doubt_is_looked_into() {
 
 #[tokio::test]
 async fn queries_are_remembered_and_asked_for_together() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let settings =
         EndpointSettings { query_prefix: "query: ".into(), ..EndpointSettings::new(endpoint.url(), "test-model") };
     let embedder = embedder_of(settings, None);
@@ -178,7 +178,7 @@ async fn queries_are_remembered_and_asked_for_together() {
 
 #[tokio::test]
 async fn what_nobody_may_see_is_not_sent() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = Embedder::new(EndpointSettings::new(endpoint.url(), "test-model"), None).expect("an embedder");
     let embedder = embedder.with_selection(Selection::everything().deny(["s:tool_1"]));
     let (table, done) = tools(&embedder, &catalog(3)).await;
@@ -189,12 +189,12 @@ async fn what_nobody_may_see_is_not_sent() {
 
 #[tokio::test]
 async fn one_tool_that_is_refused_does_not_stop_the_others() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     // The server comes first, so every half of the text has the word.
     let server = Server { name: "poison poison poison poison poison poison".into(), ..Server::default() };
     let catalog = catalog(40).with_server(server, raw(1)).0;
-    for conduct in [Conduct::RefusesWord("poison", 500), Conduct::ZerosFor("poison")] {
-        endpoint.conduct(conduct.clone());
+    for conduct in [Behavior::RefusesWord("poison", 500), Behavior::ZerosFor("poison")] {
+        endpoint.set_behavior(conduct.clone());
         let embedder = embedder(&endpoint, None);
         let (table, done) = tools(&embedder, &catalog).await;
         assert!(done.is_ok(), "{conduct:?}: {done:?}");
@@ -204,10 +204,10 @@ async fn one_tool_that_is_refused_does_not_stop_the_others() {
 
 #[tokio::test]
 async fn one_query_that_is_refused_is_nobody_elses_concern() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
-    endpoint.conduct(Conduct::RefusesWord("poison", 400));
+    endpoint.set_behavior(Behavior::RefusesWord("poison", 400));
     for at in 0..5 {
         let bad = format!("poison poison poison poison {at}");
         let vectors = embedder.embed_queries(vec![bad.clone().into(), "good".into()]).await;
@@ -225,10 +225,10 @@ fn several(whole: &str, requests: &[&str]) -> QueryTexts {
 
 #[tokio::test]
 async fn requests_that_take_too_long_cost_the_query_nothing() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = impatient(&endpoint);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
-    endpoint.conduct(Conduct::HangsAt("slow"));
+    endpoint.set_behavior(Behavior::HangsAt("slow"));
     let before = endpoint.requests().len();
     for at in 0..4 {
         let whole = format!("slow and fast {at}");
@@ -239,7 +239,7 @@ async fn requests_that_take_too_long_cost_the_query_nothing() {
     assert_eq!((status.fetched, status.failed, status.skipped), (4, 4, 4), "requests are given up, queries not");
     assert_eq!((status.problem, endpoint.requests().len() - before), (None, 6));
     // Without the whole they are of no use.
-    endpoint.conduct(Conduct::RefusesWord("poison", 400));
+    endpoint.set_behavior(Behavior::RefusesWord("poison", 400));
     embedder.embed_queries(vec![several("poison", &["one", "two"])]).await;
     let status = embedder.status();
     assert_eq!((status.failed, status.skipped), (5, 6));
@@ -247,7 +247,7 @@ async fn requests_that_take_too_long_cost_the_query_nothing() {
 
 #[tokio::test]
 async fn the_same_call_has_the_same_vectors_again() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let requests = |name: &str| -> Vec<String> { (0..12).map(|at| format!("{name}{at}")).collect() };
@@ -264,11 +264,11 @@ async fn the_same_call_has_the_same_vectors_again() {
 
 #[tokio::test]
 async fn many_searches_are_few_requests_at_once() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = impatient(&endpoint);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let before = endpoint.requests().len();
-    endpoint.conduct(Conduct::Hangs);
+    endpoint.set_behavior(Behavior::Hangs);
     let many: Vec<_> = (0..MAX_CONCURRENT_QUERIES + 20)
         .map(|at| {
             let embedder = Arc::clone(&embedder);
@@ -284,11 +284,11 @@ async fn many_searches_are_few_requests_at_once() {
 
 #[tokio::test]
 async fn a_dead_endpoint_costs_two_waits() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = impatient(&endpoint);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let before = endpoint.requests().len();
-    endpoint.conduct(Conduct::Hangs);
+    endpoint.set_behavior(Behavior::Hangs);
     for query in ["a", "b", "c", "d"] {
         assert!(!asked(&embedder, query).await);
     }
@@ -300,21 +300,21 @@ async fn a_dead_endpoint_costs_two_waits() {
 
 #[tokio::test]
 async fn a_vector_of_another_length_is_not_used() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
-    endpoint.conduct(Conduct::Dimensions(5));
+    endpoint.set_behavior(Behavior::Dimensions(5));
     assert!(!asked(&embedder, "a").await);
     let problem = "the endpoint's vectors have 5 dimensions; those of the tools have 64";
     assert_eq!(embedder.status().problem.as_deref(), Some(problem));
-    endpoint.conduct(Conduct::Answers);
+    endpoint.set_behavior(Behavior::Answers);
     assert!(asked(&embedder, "a").await);
     assert_eq!(embedder.status().problem, None);
 }
 
 #[tokio::test]
 async fn kept_queries_are_known_after_a_restart() {
-    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("queries"));
+    let (endpoint, place) = (Endpoint::start(EndpointLimits::default()), Place::new("queries"));
     let (queries, limit) = (["a".into(), "b".into()], PATIENCE);
     let first = embedder(&endpoint, Some(&place)).embed_cached_queries(&queries, limit).await.expect("vectors");
     let again = embedder(&endpoint, Some(&place)).embed_cached_queries(&queries, limit).await.expect("vectors");
@@ -329,11 +329,11 @@ async fn kept_queries_are_known_after_a_restart() {
 
 #[tokio::test]
 async fn kept_queries_of_another_model_are_fetched_again() {
-    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("old-queries"));
+    let (endpoint, place) = (Endpoint::start(EndpointLimits::default()), Place::new("old-queries"));
     let (queries, limit) = (["a".into()], PATIENCE);
     let length = |vectors: Vectors| vectors.get("a").map(<[f32]>::len);
     embedder(&endpoint, Some(&place)).embed_cached_queries(&queries, limit).await.expect("vectors");
-    endpoint.conduct(Conduct::Dimensions(32));
+    endpoint.set_behavior(Behavior::Dimensions(32));
     for _ in 0..2 {
         let embedder = embedder(&endpoint, Some(&place));
         tools(&embedder, &catalog(2)).await.1.expect("vectors");
@@ -341,7 +341,7 @@ async fn kept_queries_of_another_model_are_fetched_again() {
     }
     assert_eq!(endpoint.requests().len(), 3, "once each");
     // Here the tools are the ones that are known.
-    endpoint.conduct(Conduct::Answers);
+    endpoint.set_behavior(Behavior::Answers);
     let embedder = embedder(&endpoint, Some(&place));
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let error = embedder.embed_query(&"b".into(), limit).await.expect_err("not to be compared");
@@ -350,7 +350,7 @@ async fn kept_queries_of_another_model_are_fetched_again() {
 
 #[tokio::test]
 async fn a_late_vector_of_the_old_model_is_not_used() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     lock(&embedder.recent).put("a", direction(&[1.0, 2.0]).expect("a direction"));
@@ -370,7 +370,7 @@ async fn embedded(embedder: &Embedder, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     endpoint.means(&["航班"], "thing");
     let embedder = embedder(&endpoint, None);
     let ranker = EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
@@ -396,7 +396,7 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_ranker_takes_over_what_is_known() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let (embedder, catalog) = (embedder(&endpoint, None), catalog(3));
     let make = || EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
     let first = make();
@@ -423,10 +423,10 @@ async fn another_ranker_takes_over_what_is_known() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_catalog_is_not_kept_waiting_by_a_failure() {
-    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("pause"));
+    let (endpoint, place) = (Endpoint::start(EndpointLimits::default()), Place::new("pause"));
     let known = catalog(5);
     tools(&embedder(&endpoint, Some(&place)), &known).await.1.expect("vectors");
-    endpoint.conduct(Conduct::Refuses(401, None));
+    endpoint.set_behavior(Behavior::Refuses(401, None));
     let embedder = embedder(&endpoint, Some(&place));
     let ranker = EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
     ranker.prepare(&catalog(1).with_server(Server { name: "t".into(), ..Server::default() }, raw(1)).0);

@@ -24,21 +24,21 @@ pub(in super::super) fn check(checker: &mut Checker) {
 }
 
 /// Consecutive messages of one role, which are one turn to the model.
-struct Spoken {
+struct RoleTurn {
     role: String,
     blocks: Vec<Value>,
     at: String,
 }
 
-fn turns(messages: &[Value]) -> Vec<Spoken> {
-    let mut turns: Vec<Spoken> = Vec::new();
+fn turns(messages: &[Value]) -> Vec<RoleTurn> {
+    let mut turns: Vec<RoleTurn> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
         match turns.last_mut().filter(|last| last.role == role) {
             Some(last) => last.blocks.append(&mut blocks(&message["content"])),
             None => {
                 let blocks = blocks(&message["content"]);
-                turns.push(Spoken { role: role.into(), blocks, at: format!("messages.{index}") });
+                turns.push(RoleTurn { role: role.into(), blocks, at: format!("messages.{index}") });
             }
         }
     }
@@ -50,7 +50,7 @@ fn ids<'a>(blocks: &'a [Value], kind: &str, key: &str) -> impl Iterator<Item = &
 }
 
 /// Checks the turn after `turn` for the results of what was `asked`.
-fn answered(checker: &mut Checker, turn: &Spoken, next: Option<&Spoken>, asked: &[&str]) {
+fn answered(checker: &mut Checker, turn: &RoleTurn, next: Option<&RoleTurn>, asked: &[&str]) {
     let replies = next.filter(|next| next.role == "user").map_or(&[][..], |next| &next.blocks);
     // Results come first: behind other content they are not immediately after the calls.
     let results: Vec<&str> = ids(leading_results(replies), "tool_result", "tool_use_id").collect();
@@ -70,8 +70,8 @@ fn answered(checker: &mut Checker, turn: &Spoken, next: Option<&Spoken>, asked: 
 }
 
 /// Checks that what the provider itself began in `turn` has its result, unless the turn was
-/// paused and nobody has spoken since, or it waits for the results of the client's tools.
-fn finished(checker: &mut Checker, turn: &Spoken, next: Option<&Spoken>, turns: &[Spoken]) {
+/// paused and is the last one, or it waits for the results of the client's tools.
+fn finished(checker: &mut Checker, turn: &RoleTurn, next: Option<&RoleTurn>, turns: &[RoleTurn]) {
     let Some(next) = next.filter(|next| next.blocks.iter().any(|block| block["type"] != "tool_result")) else { return };
     let results = turns.iter().flat_map(|turn| &turn.blocks).filter_map(|block| block["tool_use_id"].as_str());
     let results: BTreeSet<&str> = results.collect();
@@ -93,7 +93,7 @@ fn leading_results(blocks: &[Value]) -> &[Value] {
 }
 
 /// Checks that every result in `turn` is of a call in `asked`, the ones before it, and the only one.
-fn expected(checker: &mut Checker, turn: &Spoken, asked: &[&str]) {
+fn expected(checker: &mut Checker, turn: &RoleTurn, asked: &[&str]) {
     let mut seen = BTreeSet::new();
     for id in ids(&turn.blocks, "tool_result", "tool_use_id") {
         let at = &turn.at;

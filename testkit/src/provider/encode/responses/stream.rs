@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::provider::{
-    encode::Speech,
-    events::{Event, pieces},
+    encode::TurnEncoder,
+    events::{StreamEvent, pieces},
 };
 
 /// All events, still without their numbers.
-pub(in crate::provider::encode) fn events(speech: &Speech, output: &[Value]) -> Vec<Event> {
+pub(in crate::provider::encode) fn events(speech: &TurnEncoder, output: &[Value]) -> Vec<StreamEvent> {
     let whole = super::whole(speech, output);
     let mut begun = whole.clone();
     begun["status"] = "in_progress".into();
@@ -16,11 +16,12 @@ pub(in crate::provider::encode) fn events(speech: &Speech, output: &[Value]) -> 
     begun["usage"] = Value::Null;
     begun["incomplete_details"] = Value::Null;
     let mut events = vec![
-        Event::typed(json!({"type": "response.created", "response": begun})),
-        Event::typed(json!({"type": "response.in_progress", "response": begun})),
+        StreamEvent::typed(json!({"type": "response.created", "response": begun})),
+        StreamEvent::typed(json!({"type": "response.in_progress", "response": begun})),
     ];
     for (index, item) in output.iter().enumerate() {
-        let at = |kind: &str, item: &Value| Event::typed(json!({"type": kind, "output_index": index, "item": item}));
+        let at =
+            |kind: &str, item: &Value| StreamEvent::typed(json!({"type": kind, "output_index": index, "item": item}));
         events.push(at("response.output_item.added", &opened(item)));
         let place = Place { item, index, length: speech.sending.delta };
         match item["type"].as_str() {
@@ -32,7 +33,7 @@ pub(in crate::provider::encode) fn events(speech: &Speech, output: &[Value]) -> 
         events.push(at("response.output_item.done", item));
     }
     let status = whole["status"].as_str().unwrap_or_default();
-    events.push(Event::typed(json!({"type": format!("response.{status}"), "response": whole})));
+    events.push(StreamEvent::typed(json!({"type": format!("response.{status}"), "response": whole})));
     events
 }
 
@@ -62,15 +63,15 @@ struct Place<'a> {
 
 impl Place<'_> {
     /// An event of this item with the keys of `rest`.
-    fn event(&self, kind: &str, rest: Value) -> Event {
+    fn event(&self, kind: &str, rest: Value) -> StreamEvent {
         let mut data = json!({"type": kind, "item_id": self.item["id"], "output_index": self.index});
         if let (Some(data), Value::Object(rest)) = (data.as_object_mut(), rest) {
             data.extend(rest);
         }
-        Event::typed(data)
+        StreamEvent::typed(data)
     }
 
-    fn message(&self, events: &mut Vec<Event>) {
+    fn message(&self, events: &mut Vec<StreamEvent>) {
         let part = &self.item["content"][0];
         let text = part["text"].as_str().unwrap_or_default();
         let mut empty = part.clone();
@@ -85,7 +86,7 @@ impl Place<'_> {
         events.push(self.event("response.content_part.done", json!({"content_index": 0, "part": part})));
     }
 
-    fn reasoning(&self, events: &mut Vec<Event>) {
+    fn reasoning(&self, events: &mut Vec<StreamEvent>) {
         let part = &self.item["summary"][0];
         let text = part["text"].as_str().unwrap_or_default();
         let empty = json!({"type": "summary_text", "text": ""});
@@ -98,7 +99,7 @@ impl Place<'_> {
         events.push(self.event("response.reasoning_summary_part.done", json!({"summary_index": 0, "part": part})));
     }
 
-    fn function_call(&self, events: &mut Vec<Event>) {
+    fn function_call(&self, events: &mut Vec<StreamEvent>) {
         let arguments = self.item["arguments"].as_str().unwrap_or_default();
         for piece in pieces(arguments, self.length) {
             events.push(self.event("response.function_call_arguments.delta", json!({"delta": piece})));

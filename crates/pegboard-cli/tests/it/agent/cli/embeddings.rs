@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
+use pegboard_testkit::embedder::{Behavior, Endpoint, EndpointLimits};
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn until(place: &Place, query: &str, is_it: impl Fn(&str, &str) -> bool) -> (Str
 
 #[test]
 fn an_agent_finds_what_the_endpoint_understands() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     endpoint.means(&["зв", "audio"], "audio");
     let place = place("embeddings", &endpoint);
     let (_, said) = until(&place, "зв", |told, _| told.contains("test_audio_content"));
@@ -47,11 +47,11 @@ fn an_agent_finds_what_the_endpoint_understands() {
 #[test]
 fn an_agent_goes_on_without_the_endpoint_and_says_so() {
     for (test, conduct, reason) in [
-        ("embeddings-refuses", Conduct::Refuses(500, Some(60)), "500"),
-        ("embeddings-garbage", Conduct::Garbage, "invalid response"),
+        ("embeddings-refuses", Behavior::Refuses(500, Some(60)), "500"),
+        ("embeddings-garbage", Behavior::Garbage, "invalid response"),
     ] {
-        let endpoint = Endpoint::start(Limits::default());
-        endpoint.conduct(conduct);
+        let endpoint = Endpoint::start(EndpointLimits::default());
+        endpoint.set_behavior(conduct);
         let place = place(test, &endpoint);
         let (told, said) = until(&place, "audio", |_, said| said.contains("embeddings endpoint failed"));
         assert!(told.contains("test_audio_content"), "{told}");
@@ -62,7 +62,7 @@ fn an_agent_goes_on_without_the_endpoint_and_says_so() {
 
 #[test]
 fn an_agent_does_not_wait_for_an_endpoint_that_is_gone() {
-    let endpoint = Endpoint::start(Limits::default());
+    let endpoint = Endpoint::start(EndpointLimits::default());
     let place = place("embeddings-gone", &endpoint);
     // The tools are on disk then, so that it is the query which fails.
     until(&place, "audio", |_, _| endpoint.requests().iter().any(|texts| texts == &["audio"]));

@@ -42,7 +42,7 @@ fn a_provider_that_cannot_be_reached_is_exit_two() {
 
 #[test]
 fn a_provider_that_refuses_is_exit_two() {
-    let place = Place::new("refused", [Turn::status(401)]);
+    let place = Place::new("refused", [ScriptedTurn::status(401)]);
     insta::assert_snapshot!(show(&place.ask(&["hello"])));
 }
 
