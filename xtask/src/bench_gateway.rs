@@ -40,7 +40,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
             "mcpServers": {"fixture": {"command": fixture, "args": ["--extras"]}},
             "pegboard": {"exposure": "never"},
         });
-        let gateway = gateway::Served::start("release", "bench-call", &config)?;
+        let gateway = gateway::RunningGateway::start("release", "bench-call", &config)?;
         let session = Session::begin(&gateway.url)?;
         rows.push(("the same through the gateway", session.calls("echo", &json!({"message": "hello"}))?));
     }
@@ -206,7 +206,7 @@ fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), St
         "mcpServers": {"fixture": {"command": fixture, "args": args}},
         "pegboard": {"dialect": "bridge"},
     });
-    let gateway = gateway::Served::start("release", "bench-search", &config)?;
+    let gateway = gateway::RunningGateway::start("release", "bench-search", &config)?;
     let session = Session::begin(&gateway.url)?;
     let mut next = 0;
     let before = processor_ms(gateway.pid());

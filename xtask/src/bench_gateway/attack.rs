@@ -1,4 +1,4 @@
-//! What a caller notices of attacks from its own address, and what they leave in memory.
+//! The effect of attacks on other callers from the same address, and on memory.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -32,7 +32,7 @@ pub(crate) fn run(profile: &str) -> Result<(), String> {
             {"name": "guest", "token": GUEST, "selection": {"servers": ["one"]}},
         ]},
     });
-    let start = |name: &str| gateway::Served::start(profile, name, &config);
+    let start = |name: &str| gateway::RunningGateway::start(profile, name, &config);
     let quiet = start("attack-quiet")?;
     let undisturbed = delays(&quiet, "undisturbed")?;
     drop(quiet);
@@ -59,12 +59,12 @@ pub(crate) fn run(profile: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn host(gateway: &gateway::Served) -> &str {
+fn host(gateway: &gateway::RunningGateway) -> &str {
     gateway.url.trim_start_matches("http://").trim_end_matches("/mcp")
 }
 
-/// The time of requests of the admin, each on a connection of its own; the longest.
-fn delays(gateway: &gateway::Served, name: &str) -> Result<f64, String> {
+/// Returns the longest time of requests of the admin, each on its own connection.
+fn delays(gateway: &gateway::RunningGateway, name: &str) -> Result<f64, String> {
     let mut times = Vec::new();
     for _ in 0..REQUESTS {
         let began = Instant::now();
@@ -93,7 +93,7 @@ fn write_request(stream: &mut TcpStream, token: &str, headers: &str, body: &str)
     )
 }
 
-/// One request on a connection of its own; the status and everything that came.
+/// Sends one request on its own connection and returns the status and the whole response.
 fn post(host: &str, token: &str, headers: &str, body: &Value) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -104,7 +104,7 @@ fn post(host: &str, token: &str, headers: &str, body: &Value) -> io::Result<(u16
     Ok((status, answer))
 }
 
-/// As many event streams of the guest as it asks for; most are refused.
+/// Opens many event streams of the guest; most are rejected.
 fn streams(host: &str) -> io::Result<Vec<TcpStream>> {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -137,7 +137,7 @@ fn half_requests(host: &str) -> io::Result<Vec<TcpStream>> {
 
 /// Megabytes that subscriptions to long URIs leave behind, after the same number of requests of
 /// that size that keep nothing: buffers that the allocator holds on to are not retained data.
-fn memory(gateway: &gateway::Served) -> Result<f64, String> {
+fn memory(gateway: &gateway::RunningGateway) -> Result<f64, String> {
     let failed = |error: io::Error| error.to_string();
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "guest", "version": "1"}

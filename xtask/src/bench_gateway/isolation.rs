@@ -1,4 +1,4 @@
-//! What calls of one server notice of others that are slow or hang.
+//! The effect of slow and hanging servers on calls of another server.
 
 use std::{
     path::Path,
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Session, at, expect_result};
 use crate::{gateway, say};
 
-/// How much later the slowest calls may be, in milliseconds.
+/// Maximum additional latency of the slowest calls, in milliseconds.
 const GOAL_MS: f64 = 5.0;
 
 /// Sessions that keep the slow server busy.
@@ -23,14 +23,14 @@ pub(super) fn run(fixture: &Path) -> Result<(), String> {
     let servers = json!({"fast": server});
     let config = json!({"mcpServers": servers, "pegboard": {"exposure": "never", "prefix": "always"}});
     let alone = {
-        let gateway = gateway::Served::start("release", "bench-alone", &config)?;
+        let gateway = gateway::RunningGateway::start("release", "bench-alone", &config)?;
         Session::begin(&gateway.url)?.calls("fast___echo", &json!({"message": "hello"}))?
     };
     let hung = json!({"command": "sleep", "args": ["1000"]});
     let servers = json!({"fast": server, "slow": server, "hung": hung});
     let config =
         json!({"mcpServers": servers, "pegboard": {"exposure": "never", "prefix": "always", "startupWait": "1s"}});
-    let gateway = gateway::Served::start("release", "bench-neighbours", &config)?;
+    let gateway = gateway::RunningGateway::start("release", "bench-neighbours", &config)?;
     let session = Session::begin(&gateway.url)?;
     let is_over = AtomicBool::new(false);
     let beside = thread::scope(|scope| {

@@ -41,7 +41,7 @@ fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> 
     });
     let began = Instant::now();
     let ms = || began.elapsed().as_secs_f64() * 1e3;
-    let gateway = gateway::Served::start("release", "bench-real", &config)?;
+    let gateway = gateway::RunningGateway::start("release", "bench-real", &config)?;
     let listens = ms();
     let session = Session::begin(&gateway.url)?;
     let listed = ms();

@@ -1,24 +1,24 @@
-//! What conversations occupy.
+//! The memory of sessions.
 
 use serde_json::{Value, json};
 
 use super::{Session, expect_result, resident_mb};
 use crate::{gateway, say};
 
-/// Conversations that are begun.
+/// Number of sessions.
 const SESSIONS: usize = 1000;
 
-/// Conversations before memory is looked at for the first time.
+/// Number of sessions before memory is first measured.
 const WARM_UP: usize = 100;
 
-/// Tools that each of them loads.
+/// Number of tools that each session loads.
 const LOADED: usize = 10;
 
-/// Measures the memory of conversations that have loaded tools, in the dialect that keeps
-/// most of them.
+/// Measures the memory of sessions that have loaded tools, in the dialect that keeps the most of
+/// them.
 pub(super) fn run(servers: &Value) -> Result<(), String> {
     let config = json!({"mcpServers": servers, "pegboard": {"exposure": "always", "dialect": "explicit"}});
-    let gateway = gateway::Served::start("release", "bench-sessions", &config)?;
+    let gateway = gateway::RunningGateway::start("release", "bench-sessions", &config)?;
     let all = json!({"tool_names": names(&gateway.url)?});
     let begin = |count: usize| {
         for _ in 0..count {
@@ -37,7 +37,7 @@ pub(super) fn run(servers: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of some tools.
+/// Returns the names of some tools.
 fn names(url: &str) -> Result<Vec<String>, String> {
     let session = Session::begin(url)?;
     let params = json!({"name": "search_tools", "arguments": {"query": "."}});

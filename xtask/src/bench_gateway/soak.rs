@@ -1,4 +1,4 @@
-//! A long time under load: whether memory stays as it is.
+//! Soak test: memory under load for a long time.
 
 use std::{
     fs,
@@ -19,11 +19,10 @@ const RATE: u32 = 200;
 /// Clients at a time.
 const CLIENTS: u32 = 4;
 
-/// After how many requests a client goes and another one comes.
+/// Number of requests after which a client is replaced by another one.
 const STAY: u64 = 500;
 
-/// What memory may grow by between the first and the last quarter: allocators keep what they
-/// were given, and give it back late.
+/// Maximum growth of memory between the first and the last quarter: allocators return memory late.
 const SLACK: f64 = 0.05;
 
 /// How many times longer a busy machine may take for the same requests.
@@ -47,8 +46,8 @@ pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
             "clients": {"explicit": "explicit", "everything": "passthrough"},
         },
     });
-    let gateway = gateway::Served::start(profile, "bench-soak", &config)?;
-    gateway.wait_until_settled()?;
+    let gateway = gateway::RunningGateway::start(profile, "bench-soak", &config)?;
+    gateway.wait_until_started()?;
     let wanted = u64::from(RATE) * seconds;
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (outcome, memory) = thread::scope(|scope| {

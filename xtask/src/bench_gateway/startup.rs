@@ -1,5 +1,4 @@
-//! How soon after its start the gateway answers: cold, from what was kept of its servers, and
-//! with servers that wait for their first call.
+//! The startup time of the gateway: cold, with cached tool lists, and with lazy servers.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -61,7 +60,7 @@ fn start(servers: &Value, is_lazy: bool) -> Result<Start, String> {
         "pegboard": {"dialect": "bridge", "clients": {"bench": "passthrough"}, "stateFolder": state, "lazy": is_lazy},
     });
     let began = Instant::now();
-    let gateway = gateway::Served::start("release", "bench-starting", &config)?;
+    let gateway = gateway::RunningGateway::start("release", "bench-starting", &config)?;
     let session = Session::open_as(&gateway.url, "bench")?;
     let (_, answer) = session.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}))?;
     // Before it is read: that takes this program, which is not built for speed, longest.

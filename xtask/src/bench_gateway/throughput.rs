@@ -1,5 +1,5 @@
-//! How many requests a second the gateway answers, each kind as a share of `/health` in the same
-//! run: what a search adds to a request that does nothing.
+//! The throughput of the gateway: requests per second of each kind, as a share of `/health` in the
+//! same run.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -28,7 +28,7 @@ const TIME: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// A kind of request, and the share of `/health` that it should reach, in percent.
-struct Kind {
+struct RequestKind {
     name: &'static str,
     goal: Option<f64>,
     /// One for each query.
@@ -54,23 +54,23 @@ pub(super) fn run(servers: &Value) -> Result<(), String> {
         "mcpServers": servers,
         "pegboard": {"clients": {"exposing": "gateway"}},
     });
-    let gateway = gateway::Served::start("release", "bench-throughput", &config)?;
-    gateway.wait_until_settled()?;
+    let gateway = gateway::RunningGateway::start("release", "bench-throughput", &config)?;
+    gateway.wait_until_started()?;
     let host = gateway.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let kinds = [
-        Kind { name: "/health", goal: None, requests: vec![get(&host, "/health")] },
-        Kind { name: "search_tools, no session", goal: Some(40.0), requests: stateless(&host) },
-        Kind {
+        RequestKind { name: "/health", goal: None, requests: vec![get(&host, "/health")] },
+        RequestKind { name: "search_tools, no session", goal: Some(40.0), requests: stateless(&host) },
+        RequestKind {
             name: "search_tools, one session",
             goal: Some(40.0),
             requests: in_session(&gateway.url, "bench", "search_tools")?,
         },
-        Kind {
+        RequestKind {
             name: "search_available_tools, no session",
             goal: Some(12.0),
             requests: calls(&host, "", "search_available_tools"),
         },
-        Kind {
+        RequestKind {
             name: "search_available_tools, one session",
             goal: Some(12.0),
             requests: in_session(&gateway.url, "exposing", "search_available_tools")?,
