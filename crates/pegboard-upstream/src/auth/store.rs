@@ -83,7 +83,7 @@ impl Logins {
             match file.try_lock() {
                 Ok(()) => return LoginLock { _file: Some(file) },
                 Err(fs::TryLockError::WouldBlock) if Instant::now() < limit => {
-                    tokio::time::sleep(LOCK_POLL_INTERVAL).await
+                    tokio::time::sleep(LOCK_POLL_INTERVAL).await;
                 }
                 // A disk without locks, or a process that hangs: continue without the lock.
                 Err(_) => return LoginLock { _file: None },

@@ -157,7 +157,7 @@ const KEYS: &[Key<ServerDraft>] = &[
         Kind::Duration { may_be_zero: false },
         "Timeout for starting the server and fetching its lists.",
         |node, server: &mut ServerDraft, scope| {
-            set(&mut server.timeouts.connect, node.as_duration(false, scope.problems))
+            set(&mut server.timeouts.connect, node.as_duration(false, scope.problems));
         },
     )
     .default("\"60s\""),
