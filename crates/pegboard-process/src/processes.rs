@@ -63,7 +63,7 @@ pub struct Process {
 
 /// The resource limit that ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExceededLimit {
+pub enum ResourceLimit {
     /// The limit of processor time.
     CpuTime,
     /// The limit of memory, or of the memory of the machine.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_process::processes::{self, ExceededLimit};
+use pegboard_process::processes::{self, ResourceLimit};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{Child, Command},
@@ -134,9 +134,9 @@ fn failure(status: ExitStatus, complaint: String, limits: &QueryLimits) -> Optio
         // Messages of Rust's runtime before an abort.
         _ if complaint.contains("memory allocation of") => too_much_memory(),
         _ if complaint.contains("has overflowed its stack") => too_deep(),
-        (_, Some(ExceededLimit::CpuTime)) => ReadError::Time(seconds(limits.cpu)),
+        (_, Some(ResourceLimit::CpuTime)) => ReadError::Time(seconds(limits.cpu)),
         // Our own kill signal is reported as a timeout.
-        (_, Some(ExceededLimit::Memory)) => too_much_memory(),
+        (_, Some(ResourceLimit::Memory)) => too_much_memory(),
         _ if complaint.is_empty() => ReadError::OtherProgram(status.to_string()),
         _ => ReadError::OtherProgram(complaint),
     })

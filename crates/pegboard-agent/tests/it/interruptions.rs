@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use pegboard_agent::{AgentEvent, RunError};
-use pegboard_testkit::provider::{Fault, Part, Provider, ScriptedError, Script, Sending, ScriptedTurn};
+use pegboard_testkit::provider::{Fault, Part, Provider, Script, ScriptedError, ScriptedTurn, Sending};
 use serde_json::json;
 
 use crate::support::{MODELS, Weather, agent, agent_of, call, last_body, provider, say};

@@ -1,7 +1,7 @@
 //! Conversations that are saved, compacted and gone on with.
 
 use pegboard_agent::{Agent, AgentEvent, BuildError, CustomTool, ResumeError, RunLimits, ToolDef, ToolError};
-use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, ScriptedTurn};
+use pegboard_testkit::provider::{Output, Part, Provider, Script, ScriptedTurn, Stop};
 use serde_json::{Value, json};
 
 use crate::support::{Folder, MODELS, Weather, agent, agent_of, call, last_body, provider, run, say};

@@ -3,7 +3,7 @@
 
 use std::process::{Child, Command, ExitStatus};
 
-use super::ExceededLimit;
+use super::ResourceLimit;
 
 /// Waits until `child` has ended and returns its exit code, 1 when that is not a byte.
 pub fn wait_for(child: &mut Child) -> u8 {
@@ -32,7 +32,7 @@ pub fn is_running(_pid: u32) -> bool {
 }
 
 /// `None`: this system has no signals.
-pub fn ended_by(_status: ExitStatus) -> Option<ExceededLimit> {
+pub fn ended_by(_status: ExitStatus) -> Option<ResourceLimit> {
     None
 }
 

@@ -27,7 +27,7 @@ fn systems_without_signals_wait_for_a_child_and_do_nothing_else() {
 #[cfg(unix)]
 #[test]
 fn signals_end_processes() {
-    let check = |end: fn(i32), expected: Option<ExceededLimit>| {
+    let check = |end: fn(i32), expected: Option<ResourceLimit>| {
         let mut child = waiting();
         assert!(is_running(child.id()));
         end(i32::try_from(child.id()).expect("a number"));
@@ -36,8 +36,8 @@ fn signals_end_processes() {
         assert_eq!(ended_by(status), expected, "{status}");
     };
     check(terminate, None);
-    check(kill, Some(ExceededLimit::Memory));
-    check(kill_group, Some(ExceededLimit::Memory));
+    check(kill, Some(ResourceLimit::Memory));
+    check(kill_group, Some(ResourceLimit::Memory));
     // No system gives out such a number.
     assert!(!is_running(2_147_483_646) && !is_running(0) && !is_running(u32::MAX));
     let limit = raise_open_files(1);

@@ -14,7 +14,7 @@ use rustix::{
     },
 };
 
-use super::ExceededLimit;
+use super::ResourceLimit;
 
 /// Waits until `child` has ended and returns its exit code, 128 and more for a signal. Also reaps
 /// all other processes that end meanwhile, such as orphans of the child.
@@ -78,11 +78,11 @@ fn is_zombie(pid: Pid) -> bool {
 }
 
 /// Returns the limit that ended a process, if its signal shows one.
-pub fn ended_by(status: ExitStatus) -> Option<ExceededLimit> {
+pub fn ended_by(status: ExitStatus) -> Option<ResourceLimit> {
     match Signal::from_named_raw(status.signal()?)? {
-        Signal::XCPU => Some(ExceededLimit::CpuTime),
+        Signal::XCPU => Some(ResourceLimit::CpuTime),
         // Sent by the kernel when memory runs out.
-        Signal::KILL | Signal::SEGV | Signal::BUS => Some(ExceededLimit::Memory),
+        Signal::KILL | Signal::SEGV | Signal::BUS => Some(ResourceLimit::Memory),
         _ => None,
     }
 }
