@@ -1,18 +1,18 @@
 //! What is known of MCP clients: where each keeps its configuration, how it writes servers
 //! there, and how that becomes a server of our own configuration, or the other way round.
 
+pub(crate) mod config_files;
 pub(crate) mod edit;
-pub(crate) mod files;
 pub(crate) mod hooks;
-pub(crate) mod places;
+pub(crate) mod pegboard_entry;
 pub(crate) mod read;
 pub(crate) mod secrets;
 pub(crate) mod sections;
 pub(crate) mod server;
 pub(crate) mod show;
-pub(crate) mod snippet;
 mod translate;
 pub(crate) mod variables;
+pub(crate) mod write;
 
 use clap::ValueEnum;
 

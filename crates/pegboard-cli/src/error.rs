@@ -9,7 +9,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 
-use crate::{output, plain::clean};
+use crate::{output, terminal_text::clean};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

@@ -7,7 +7,7 @@ use pegboard_upstream::config::ServerConfig;
 use serde_json::Value;
 
 use crate::{
-    clients::{Client, edit, places, read},
+    clients::{Client, config_files, edit, read},
     config,
 };
 
@@ -54,11 +54,11 @@ impl<'a> File<'a> {
     /// # Errors
     /// Why it says nothing to us, in words.
     pub fn import(&self, project: Option<&str>) -> Result<Imported, String> {
-        let place = places::Place {
+        let place = config_files::Place {
             client: self.client,
             path: PathBuf::new(),
             project: project.map(PathBuf::from),
-            keys: places::keys_of(self.client),
+            keys: config_files::keys_of(self.client),
         };
         let content = read::content(self.text, &place).map_err(|error| error.to_string())?;
         let servers = content.entries.into_iter();
@@ -71,7 +71,7 @@ impl<'a> File<'a> {
     /// # Errors
     /// Why it cannot be changed, in words.
     pub fn set(&self, name: &str, value: &Value) -> Result<String, String> {
-        let keys = places::keys_of(self.client);
+        let keys = config_files::keys_of(self.client);
         edit::set(self.text, self.client.syntax(), keys, name, value).map_err(|error| error.to_string())
     }
 
@@ -80,7 +80,7 @@ impl<'a> File<'a> {
     /// # Errors
     /// Why it cannot be changed, in words.
     pub fn remove(&self, name: &str) -> Result<String, String> {
-        let keys = places::keys_of(self.client);
+        let keys = config_files::keys_of(self.client);
         edit::remove(self.text, self.client.syntax(), keys, name).map_err(|error| error.to_string())
     }
 

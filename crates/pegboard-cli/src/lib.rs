@@ -17,25 +17,25 @@ pub mod cli;
 mod clients;
 mod commands;
 mod config;
-mod configured;
-mod contact;
+mod configured_tools;
 mod embeddings;
 mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gateway_client;
 mod logging;
 mod models;
 mod nesting;
 mod output;
-mod plain;
 mod platform;
 mod progress;
 mod rankers;
 pub mod reference;
-mod running;
+mod running_gateways;
 mod source;
 mod telemetry;
+mod terminal_text;
 mod trust;
 mod usage;
 

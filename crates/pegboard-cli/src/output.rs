@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     cli::options::{Format, OutputArgs},
     error::CliError,
-    plain::{columns_of, cut},
+    terminal_text::{columns_of, cut},
 };
 
 /// What matters in a line.

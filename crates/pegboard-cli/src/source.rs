@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::{
-    clients::places::{Os, Surroundings},
+    clients::config_files::{Os, Surroundings},
     config::{Config, Content},
     error::{CliError, say},
-    plain, trust,
+    terminal_text, trust,
 };
 
 /// The name of a configuration file that is found in a folder.
@@ -139,7 +139,7 @@ impl Source {
         match self {
             Self::Named(_) | Self::ChosenDemo => {}
             Self::Folder(path) | Self::Own(path) => {
-                say(&format!("configuration: {}", plain::clean(&path.display().to_string())));
+                say(&format!("configuration: {}", terminal_text::clean(&path.display().to_string())));
             }
             Self::Demo => {
                 say("configuration: the demo; to use your own servers, run `pegboard import --write`");

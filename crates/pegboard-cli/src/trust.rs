@@ -18,7 +18,7 @@ use crate::{
     clients::show::printable_line,
     config::{Content, state::StateFolder},
     error::{CliError, say},
-    plain,
+    terminal_text,
 };
 
 /// The files of the store.
@@ -85,7 +85,7 @@ pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliErr
     if is_trusted(&now, state) {
         return Ok(());
     }
-    let shown = plain::clean(&now.path.display().to_string());
+    let shown = terminal_text::clean(&now.path.display().to_string());
     let reason = if was_trusted(&now, state) { "was changed after you trusted it" } else { "is not trusted" };
     let refused = || {
         CliError::new(format!("`{shown}` {reason}, so nothing in it is used"))

@@ -5,8 +5,8 @@
 //! writes ([`keep`]). Several programs may share the file: whoever writes holds its lock, reads
 //! what the others have written, and adds its own, so that nobody's lessons are lost.
 
-mod book;
-mod keep;
+mod habit_file;
+mod learner;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +22,8 @@ use pegboard_discovery::Holder;
 use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, UsageRanker};
 
 pub(crate) use self::{
-    book::{Book, BookFile, Part, Scope},
-    keep::Keeper,
+    habit_file::{Book, BookFile, Part, Scope},
+    learner::Keeper,
 };
 use crate::{
     config::state::StateFolder,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
+    config_files::Surroundings,
     edit::{self, EditError},
-    places::Surroundings,
 };
 
 /// The event before a message goes to the model.

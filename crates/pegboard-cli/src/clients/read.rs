@@ -10,7 +10,7 @@ use std::{
 use pegboard_config::document::{self, Document, Problems};
 use serde_json::Value;
 
-use super::{Client, Syntax, places::Place, sections, server::Server, translate, variables::Context};
+use super::{Client, Syntax, config_files::Place, sections, server::Server, translate, variables::Context};
 
 /// Bytes that a client's file may have. Claude Code keeps much else in its own.
 const MAX_BYTES: u64 = 64 << 20;

@@ -133,7 +133,7 @@ impl Server {
             }
             Reach::Remote { url, .. } => {
                 let is_ours = ["http://127.0.0.1:8080/mcp", "http://localhost:8080/mcp"];
-                name == super::snippet::NAME || is_ours.contains(&normal(url).as_str())
+                name == super::pegboard_entry::NAME || is_ours.contains(&normal(url).as_str())
             }
         }
     }

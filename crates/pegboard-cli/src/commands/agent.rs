@@ -3,15 +3,15 @@
 mod amounts;
 mod args;
 mod build;
+mod console;
+mod display;
 mod input;
-mod lines;
+mod json_lines;
 mod markdown;
-mod people;
+mod questions;
 mod repl;
 mod screen;
-mod show;
 mod signals;
-mod talk;
 mod terminal;
 
 use std::io::{IsTerminal, stdin};
@@ -24,13 +24,13 @@ pub(crate) use self::args::AgentArgs;
 pub(crate) use self::signals::INTERRUPTED;
 use self::{
     args::AgentFormat,
+    console::{Ended, Talk},
+    display::{Show, Start},
     input::Words,
-    lines::Lines,
-    people::Person,
+    json_lines::Lines,
+    questions::Person,
     screen::Screen,
-    show::{Show, Start},
     signals::Signals,
-    talk::{Ended, Talk},
     terminal::{Keyboard, TerminalModes},
 };
 use super::serve::runtime;
@@ -39,10 +39,10 @@ use crate::{
     error::{CliError, warn},
     logging,
     output::counted,
-    plain::clean,
     progress::Progress,
     source::Source,
     telemetry::{Off, Telemetry},
+    terminal_text::clean,
     usage,
 };
 
@@ -173,7 +173,9 @@ async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
 /// Why there is no answer, for people.
 fn failure(error: &RunError) -> CliError {
     let shown = match error {
-        RunError::Turn(cause) => CliError::new("the request to the model failed").because(lines::with_causes(cause)),
+        RunError::Turn(cause) => {
+            CliError::new("the request to the model failed").because(json_lines::with_causes(cause))
+        }
         error => CliError::new(error.to_string()),
     };
     match error {

@@ -17,10 +17,11 @@ use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
     config::Config,
-    contact::{AskError, CallAnswer, Contact, ContactError, Start},
     error::{CliError, say},
-    output, plain,
+    gateway_client::{AskError, CallAnswer, Contact, ContactError, Start},
+    output,
     source::{ConfigArgs, Source},
+    terminal_text,
 };
 
 /// The largest arguments on standard input.
@@ -195,7 +196,7 @@ fn print(name: &str, answer: &CallAnswer, format: Format) -> Result<Outcome, Cli
         Format::Text => {
             let line_end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
             // A program gets what the tool said; a terminal must not be steered by it.
-            let shown = if stdout().is_terminal() { plain::clean(&text) } else { text };
+            let shown = if stdout().is_terminal() { terminal_text::clean(&text) } else { text };
             output::raw(format!("{shown}{line_end}").as_bytes())?;
         }
     }

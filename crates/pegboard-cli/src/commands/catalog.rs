@@ -7,7 +7,7 @@ use pegboard_upstream::Upstream;
 use crate::{
     Outcome,
     cli::options::LogArgs,
-    configured,
+    configured_tools,
     error::{CliError, warn},
     logging, output,
     source::ConfigArgument,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
         return Err(CliError::new(format!("`{shown}` has no servers")).hint("add them under `mcpServers`"));
     }
     logging::start(&args.log, "error", None)?;
-    let (lines, failed) = configured::with_servers(config, args.state.as_deref(), |servers, _| {
+    let (lines, failed) = configured_tools::with_servers(config, args.state.as_deref(), |servers, _| {
         let mut lines = String::new();
         servers.iter().for_each(|server| print(server, &mut lines));
         lines

@@ -1,7 +1,7 @@
 //! `pegboard connect`.
 
 mod list;
-mod replace;
+mod replaced_servers;
 
 use std::{
     collections::BTreeSet,
@@ -10,18 +10,18 @@ use std::{
 
 use clap::Args;
 
-use self::replace::{Leaving, leaving};
+use self::replaced_servers::{Leaving, leaving};
 use crate::{
     Outcome,
     cli::options::OutputArgs,
     clients::{
-        Client, edit,
+        Client,
+        config_files::{Os, Place, Surroundings},
+        edit,
         edit::EditError,
-        files, hooks,
-        places::{Os, Place, Surroundings},
-        read,
-        snippet::{self, Door, NAME},
-        variables,
+        hooks,
+        pegboard_entry::{self, Door, NAME},
+        read, variables, write,
     },
     error::{CliError, say, warn},
     output,
@@ -151,7 +151,8 @@ fn hook(
         .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;
     let program = std::env::current_exe()
         .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
-    let command = hooks::command(&snippet::absolute(&program), &snippet::absolute(config), source.needs_trust());
+    let command =
+        hooks::command(&pegboard_entry::absolute(&program), &pegboard_entry::absolute(config), source.needs_trust());
     Ok((path, command))
 }
 
@@ -165,7 +166,7 @@ fn write_hook(path: &Path, command: &str, is_written: bool) -> Result<(), CliErr
         return Ok(());
     }
     if old.as_deref() != Some(new.as_str()) {
-        files::replace(path, old.as_deref(), &new)?;
+        write::replace(path, old.as_deref(), &new)?;
     }
     say(&format!("wrote the hook to `{shown}`; it needs a running gateway (`pegboard serve`)"));
     Ok(())
@@ -186,7 +187,7 @@ fn configuration(args: &ConnectArgs) -> Result<Option<Source>, CliError> {
 
 fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<Door, CliError> {
     if let Some(url) = &args.http {
-        if !snippet::takes_addresses(client) {
+        if !pegboard_entry::takes_addresses(client) {
             return Err(CliError::new(format!("{} can only start local programs", client.title()))
                 .hint("omit `--http` to let it start Pegboard itself"));
         }
@@ -197,7 +198,12 @@ fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<D
     let config = source.and_then(Source::path).unwrap_or(Path::new(""));
     let checks_trust = source.is_some_and(Source::needs_trust);
     let variables = needed_variables(config)?;
-    Ok(Door::Stdio { program: snippet::absolute(&program), config: snippet::absolute(config), checks_trust, variables })
+    Ok(Door::Stdio {
+        program: pegboard_entry::absolute(&program),
+        config: pegboard_entry::absolute(config),
+        checks_trust,
+        variables,
+    })
 }
 
 /// Variables that everybody has.
@@ -224,7 +230,7 @@ impl Door {
             return;
         }
         let (title, names) = (client.title(), variables.join(", "));
-        if snippet::hands_variables_on(client) {
+        if pegboard_entry::hands_variables_on(client) {
             say(&format!("the configuration needs environment variables; start {title} with them set: {names}"));
         } else {
             warn(&format!(
@@ -288,8 +294,8 @@ impl Edit {
         let text = old.as_deref().unwrap_or_default();
         let content = read::read(&place).ok().flatten().unwrap_or_default();
         let there = edit::get(text, syntax, place.keys, NAME).map_err(refused)?;
-        let fresh = snippet::entry(place.client, door);
-        let entry = snippet::merged(there.as_ref(), &fresh);
+        let fresh = pegboard_entry::entry(place.client, door);
+        let entry = pegboard_entry::merged(there.as_ref(), &fresh);
         let mut connected_as = (there.as_ref() == Some(&entry)).then(|| NAME.to_owned());
         if there.is_none() {
             connected_as = other_name(text, &place, &content, &fresh);
@@ -310,7 +316,7 @@ impl Edit {
 
     /// What somebody would have to do.
     fn print(&self) -> Result<Outcome, CliError> {
-        output::text(&snippet::text(self.place.client, self.place.keys, &self.entry))?;
+        output::text(&pegboard_entry::text(self.place.client, self.place.keys, &self.entry))?;
         let path = self.place.path.display();
         match &self.connected_as {
             Some(name) => say(&format!("`{path}` already contains this entry, as `{name}`")),
@@ -328,7 +334,7 @@ impl Edit {
             self.leaving.say("removed");
             return Ok(Outcome::Yes);
         }
-        let backup = files::replace(&self.place.path, self.old.as_deref(), &self.new)?;
+        let backup = write::replace(&self.place.path, self.old.as_deref(), &self.new)?;
         say(&format!("wrote `{path}`"));
         if let Some(backup) = backup {
             say(&format!("backup of the old file: `{}`", backup.display()));
@@ -346,7 +352,7 @@ impl Edit {
 fn other_name(text: &str, place: &Place, content: &read::Content, fresh: &serde_json::Value) -> Option<String> {
     let is_same = |name: &str| {
         let entry = edit::get(text, place.client.syntax(), place.keys, name).ok().flatten();
-        entry.is_some_and(|entry| snippet::merged(Some(&entry), fresh) == entry)
+        entry.is_some_and(|entry| pegboard_entry::merged(Some(&entry), fresh) == entry)
     };
     let in_place = content.entries.iter().filter(|entry| entry.project == place.project);
     in_place.map(|entry| entry.name.clone()).find(|name| is_same(name))

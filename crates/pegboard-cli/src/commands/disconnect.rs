@@ -9,11 +9,13 @@ use super::connect;
 use crate::{
     Outcome,
     clients::{
-        Client, edit, files, hooks,
-        places::{Os, Place, Surroundings},
+        Client,
+        config_files::{Os, Place, Surroundings},
+        edit, hooks,
+        pegboard_entry::{self, NAME},
         read,
         show::printable,
-        snippet::{self, NAME},
+        write,
     },
     error::{CliError, say},
 };
@@ -45,16 +47,16 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
         say(&format!("{title} does not use Pegboard: `{path}` has no entry `{NAME}`"));
         return Ok(Outcome::No);
     };
-    if snippet::is_as_written(args.client, &entry)
+    if pegboard_entry::is_as_written(args.client, &entry)
         && edit::set("", syntax, place.keys, NAME, &entry).is_ok_and(|ours| ours == text)
-        && files::remove_created(&place.path, text)?
+        && write::remove_created(&place.path, text)?
     {
         say(&format!("removed `{path}`, which `pegboard connect` created and which has nothing else"));
         say(&format!("restart {title}"));
         return Ok(Outcome::Yes);
     }
     let new = edit::remove(text, syntax, place.keys, NAME).map_err(refused)?;
-    let backup = files::replace(&place.path, old.as_deref(), &new)?;
+    let backup = write::replace(&place.path, old.as_deref(), &new)?;
     say(&format!("removed `{NAME}` from `{path}`"));
     if let Some(backup) = backup {
         say(&format!("backup of the old file: `{}`", backup.display()));
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
 fn say_removed_servers(place: &Place, text: &str) {
     let (path, title) = (place.path.display(), place.client.title());
     let left = server_names(place, text);
-    let removed = files::backups(&place.path).into_iter().find_map(|backup| {
+    let removed = write::backups(&place.path).into_iter().find_map(|backup| {
         let mut names = server_names(place, &read::text(&backup).ok()??);
         names.retain(|name| !left.contains(name));
         (!names.is_empty()).then_some((backup, names))
@@ -105,11 +107,11 @@ fn remove_hook(project: Option<&Path>, surroundings: &Surroundings<'_>) -> Resul
     let Some(new) = hooks::without(&old).map_err(|error| connect::refused(&path, &error))? else { return Ok(false) };
     let rest: Option<Value> = serde_json::from_str(&new).ok();
     let is_empty = rest.is_some_and(|rest| rest == json!({}) || rest == json!({"hooks": {}}));
-    if is_empty && files::remove_created(&path, &old)? {
+    if is_empty && write::remove_created(&path, &old)? {
         say(&format!("removed `{shown}`, which `pegboard connect` created and which has nothing else"));
         return Ok(true);
     }
-    files::replace(&path, Some(&old), &new)?;
+    write::replace(&path, Some(&old), &new)?;
     say(&format!("removed the hook from `{shown}`"));
     Ok(true)
 }

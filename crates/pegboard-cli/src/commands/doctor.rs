@@ -1,15 +1,15 @@
 //! `pegboard doctor`.
 
+mod conflicts;
 mod embeddings;
+mod entries;
 mod file;
 mod finding;
 mod machine;
 mod mask;
-mod programs;
 mod remote;
 mod show;
 mod start;
-mod together;
 mod tools;
 mod usage;
 
@@ -148,14 +148,14 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         findings.extend(usage::look(&case.config));
     }
     for server in case.config.servers.iter().filter(|server| server.is_enabled) {
-        findings.extend(programs::look(server, &case.path).into_iter().map(|finding| finding.of(&server.name)));
+        findings.extend(entries::look(server, &case.path).into_iter().map(|finding| finding.of(&server.name)));
     }
     if let Some(settings) = case.config.embeddings.as_ref().filter(|_| !args.offline) {
         findings.extend(runtime()?.block_on(embeddings::look(settings)));
     }
-    findings.extend(together::written(&case.written));
+    findings.extend(conflicts::written(&case.written));
     let patients = examined(&case, args, &mut findings)?;
-    findings.extend(together::offered(&patients, &case, &findings));
+    findings.extend(conflicts::offered(&patients, &case, &findings));
     findings.iter_mut().for_each(|finding| mask.clean(finding));
     let report = Report { config: case.path, findings: sorted(findings, &patients), patients };
     match args.output.format() {

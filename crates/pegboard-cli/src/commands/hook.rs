@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::serve::runtime;
 use crate::{
     Outcome,
-    contact::{self, Contact},
     error::{CliError, say},
+    gateway_client::{self, Contact},
     output,
     rankers::RankerName,
     source::ConfigArgs,
@@ -69,8 +69,8 @@ fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
     }
     // Nothing is started for a message: without a gateway there is nothing to say.
     let (source, state) = (args.config.source(), args.state.as_deref());
-    let Some(door) = contact::running_door(&source, state)? else { return Ok(None) };
-    let settings = contact::trusted_config(&source, state)?.gateway;
+    let Some(door) = gateway_client::running_door(&source, state)? else { return Ok(None) };
+    let settings = gateway_client::trusted_config(&source, state)?.gateway;
     let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
     let ranker: std::sync::Arc<dyn Ranker> = RankerName::default().build(None, 0.0).into();
     let everything = Selection::everything();

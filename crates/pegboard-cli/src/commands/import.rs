@@ -20,15 +20,15 @@ use crate::{
     Outcome,
     cli::options::{Format, OutputArgs},
     clients::{
-        Client, edit,
+        Client,
+        config_files::{Os, Surroundings, project_of},
+        edit,
         edit::json::rendered,
-        files,
-        places::{Os, Surroundings, project_of},
         read,
         secrets::{self, Moved},
         sections,
         show::{printable, printable_line, quoted, shortened},
-        variables,
+        variables, write,
     },
     config,
     error::{CliError, say, warn},
@@ -187,7 +187,7 @@ impl Target {
     /// Writes the servers of the report; says where the old text was kept.
     fn write(&self, report: &Report) -> Result<Option<PathBuf>, CliError> {
         let Some(old) = self.old.as_deref().filter(|_| !self.is_replaced) else {
-            return Ok(files::write_private(&self.path, self.old.as_deref(), &report.configuration(false))?);
+            return Ok(write::write_private(&self.path, self.old.as_deref(), &report.configuration(false))?);
         };
         let (mut text, section) = (old.to_owned(), sections::section_for_new(&self.value()));
         for (name, server) in &report.plan.servers {
@@ -198,8 +198,8 @@ impl Target {
         // What was for everybody's eyes is not any more.
         let has_secrets = report.plan.servers.iter().any(|(_, server)| !secrets::find(server).is_empty());
         Ok(match has_secrets {
-            true => files::write_private(&self.path, Some(old), &text)?,
-            false => files::replace(&self.path, Some(old), &text)?,
+            true => write::write_private(&self.path, Some(old), &text)?,
+            false => write::replace(&self.path, Some(old), &text)?,
         })
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use self::args::{FailOn, LintArgs, MAX_HITS, RULES};
 use crate::{
     Outcome, catalogs,
     cli::options::Format,
-    config, configured,
+    config, configured_tools,
     error::{CliError, say},
     output,
     progress::Progress,
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
 /// The tools to check.
 fn catalog(args: &LintArgs, source: &Source) -> Result<Catalog, CliError> {
     let catalog = match &args.source.catalog[..] {
-        [] => configured::catalog_or_demo(source, args.state.as_deref())?.0,
+        [] => configured_tools::catalog_or_demo(source, args.state.as_deref())?.0,
         files => catalogs::read(files, args.source.max_catalog_bytes)?,
     };
     // Nothing is wrong with nothing, which would be good news for nobody.

@@ -11,10 +11,10 @@ use pegboard_gateway::control;
 use super::serve::runtime;
 use crate::{
     Outcome,
-    contact::find::{self, GatewayArgs},
     error::CliError,
+    gateway_client::find::{self, GatewayArgs},
     output,
-    plain::Cleaner,
+    terminal_text::Cleaner,
 };
 
 #[derive(Debug, Args)]

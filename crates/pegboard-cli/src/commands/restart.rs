@@ -8,8 +8,8 @@ use pegboard_gateway::control;
 use super::serve::runtime;
 use crate::{
     Outcome,
-    contact::find::{self, GatewayArgs},
     error::{CliError, say},
+    gateway_client::find::{self, GatewayArgs},
 };
 
 #[derive(Debug, Args)]

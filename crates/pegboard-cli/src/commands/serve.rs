@@ -1,12 +1,12 @@
 //! `pegboard serve`.
 
 mod args;
-mod files;
-mod followed_model;
-mod marks;
+mod descriptors;
+mod file_versions;
 mod presence;
 mod record;
 mod reload;
+mod watched_model;
 
 use std::{
     ffi::OsString,
@@ -24,7 +24,9 @@ use pegboard_upstream::{State, Upstream};
 use tokio::sync::mpsc;
 
 pub(crate) use self::args::ServeArgs;
-use self::{followed_model::FollowedModel, marks::Marks, presence::Presence, record::Recording, reload::Followed};
+use self::{
+    file_versions::Marks, presence::Presence, record::Recording, reload::Followed, watched_model::FollowedModel,
+};
 use crate::{
     Outcome,
     cli::options::LogFormat,
@@ -35,7 +37,7 @@ use crate::{
     nesting, output,
     platform::{self, memory},
     rankers::shared_rankers,
-    running,
+    running_gateways,
     source::{self, Source},
     telemetry::{Off, Telemetry},
     usage::{self, Keeper},
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     }
     let content = source.load(args.state.as_deref())?;
     let (config, files) = match content {
-        Some(content) => marks::read(source.path().unwrap_or(Path::new("")), || Ok(content)),
+        Some(content) => file_versions::read(source.path().unwrap_or(Path::new("")), || Ok(content)),
         None => (source::demo(), Marks::new()),
     };
     let mut config = config?;
@@ -117,7 +119,7 @@ pub(crate) fn supervisor() -> Vec<OsString> {
 
 /// Why the gateway cannot listen; another gateway on the same address is named.
 fn cannot_listen(error: ListenError, state: Option<&Path>) -> CliError {
-    let running = state.map(|state| running::list(&running::folder(state))).unwrap_or_default();
+    let running = state.map(|state| running_gateways::list(&running_gateways::folder(state))).unwrap_or_default();
     let other = running.iter().find(|running| {
         let endpoint = running.endpoint.as_deref().unwrap_or_default();
         matches!(&error, ListenError::Bind { address, .. } if endpoint.starts_with(&format!("http://{address}/")))
@@ -382,7 +384,7 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     let mut settings = pegboard_http::Settings::new(resolve(address)?);
     settings.allow_public = args.allow_public || config.listen.allow_public;
     settings.shutdown_deadline = config.listen.shutdown_deadline;
-    settings.connections = files::within_descriptors(config.listen.connections);
+    settings.connections = descriptors::within_descriptors(config.listen.connections);
     settings.priority_paths = vec![HEALTH.to_owned(), READY.to_owned(), control::PREFIX.to_owned()];
     settings.guard = guard(&config.listen, holders(&config.gateway.tokens));
     Ok(Some(settings))

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use super::serve::runtime;
 use crate::{
     Outcome,
-    clients::{edit, files, read, sections},
-    config, contact,
+    clients::{edit, read, sections, write},
+    config,
     error::{CliError, say, warn},
-    nesting,
+    gateway_client, nesting,
     source::{self, Source},
     trust,
 };
@@ -263,8 +263,8 @@ impl<'a> File<'a> {
             trust::trust(&trust::Trusted::of(&self.path, new.as_bytes())?, self.state)?;
         }
         let written = match self.old.as_deref() {
-            Some(old) => files::update(&self.path, old, &new, becomes_private),
-            None => files::write_private(&self.path, None, &new).map(|_| ()),
+            Some(old) => write::update(&self.path, old, &new, becomes_private),
+            None => write::write_private(&self.path, None, &new).map(|_| ()),
         };
         if let (Err(_), Some(before)) = (&written, &before) {
             trust::trust(before, self.state)?;
@@ -290,7 +290,7 @@ impl<'a> File<'a> {
     /// Lets a gateway that runs with the file take it over now. It would find the change by itself;
     /// so failing is not a failure.
     fn reload(&self) {
-        let Ok(Some(door)) = contact::running_door(&self.source, self.state) else { return };
+        let Ok(Some(door)) = gateway_client::running_door(&self.source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
         match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
             Ok(_) => say("the running gateway has read the change"),

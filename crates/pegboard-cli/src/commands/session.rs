@@ -18,7 +18,7 @@ use crate::{
     Outcome, catalogs,
     cli::options,
     config::{Config, state::StateFolder},
-    configured,
+    configured_tools,
     embeddings::Asked,
     error::{CliError, warn},
     models, output,
@@ -106,7 +106,8 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
         .deny(&args.shown.deny);
     let (catalog, selection) = match args.catalog.as_slice() {
         [] => {
-            let (catalog, most) = configured::catalog_or_demo(&args.config.source(), args.embeddings.state.as_deref())?;
+            let (catalog, most) =
+                configured_tools::catalog_or_demo(&args.config.source(), args.embeddings.state.as_deref())?;
             (catalog, most.narrowed_to(asked_for))
         }
         files => (catalogs::read(files, args.max_catalog_bytes)?, asked_for),

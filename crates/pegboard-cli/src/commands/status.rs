@@ -1,11 +1,11 @@
 //! `pegboard status`.
 
-mod lines;
+mod changes;
 mod screen;
 #[cfg(test)]
 mod tests;
+mod units;
 mod watch;
-mod words;
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::options::Format,
-    contact::{
+    error::{CliError, say},
+    gateway_client::{
         AskError, Door,
         find::{self, Found, GatewayArgs},
     },
-    error::{CliError, say},
     output::{self, FAINT},
 };
 

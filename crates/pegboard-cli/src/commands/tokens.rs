@@ -28,7 +28,7 @@ use self::tokenizer::Tokenizer;
 use crate::{
     Outcome, catalogs,
     cli::options::{Format, OutputArgs},
-    configured,
+    configured_tools,
     error::CliError,
     output,
     progress::Progress,
@@ -71,7 +71,7 @@ pub(crate) struct TokensArgs {
 
 pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
     let catalog = match args.catalog.as_slice() {
-        [] => configured::catalog_or_demo(&args.config.source(), args.state.as_deref())?.0,
+        [] => configured_tools::catalog_or_demo(&args.config.source(), args.state.as_deref())?.0,
         files => catalogs::read(files, args.max_catalog_bytes)?,
     };
     // All tools at once, and then each query in each dialect.

@@ -15,11 +15,12 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
-    contact::{Contact, Start},
     error::{CliError, say},
-    output, plain,
+    gateway_client::{Contact, Start},
+    output,
     rankers::RankerName,
     source::ConfigArgs,
+    terminal_text,
 };
 
 /// Tools that a query finds unless the user wants more.
@@ -165,7 +166,10 @@ fn nothing(query: &str, nearest: &[String]) -> String {
 
 fn print(tools: &[Arc<Tool>]) -> Result<(), CliError> {
     let row = |tool: &Arc<Tool>| {
-        vec![plain::one_line(tool.name(), MAX_DESCRIPTION), plain::one_line(tool.description(), MAX_DESCRIPTION)]
+        vec![
+            terminal_text::one_line(tool.name(), MAX_DESCRIPTION),
+            terminal_text::one_line(tool.description(), MAX_DESCRIPTION),
+        ]
     };
     if tools.is_empty() {
         return Ok(());
@@ -179,7 +183,11 @@ pub(crate) fn parameters(tool: &Tool) -> String {
     let required = required_of(&schema);
     let parameter = |(name, schema): (&String, &Value)| {
         let is_required = if required.contains(name.as_str()) { ", required" } else { "" };
-        format!("`{}` ({}{is_required})", plain::one_line(name, MAX_KIND), plain::one_line(&kind_of(schema), MAX_KIND))
+        format!(
+            "`{}` ({}{is_required})",
+            terminal_text::one_line(name, MAX_KIND),
+            terminal_text::one_line(&kind_of(schema), MAX_KIND)
+        )
     };
     let parameters: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(parameter).collect();
     match parameters.is_empty() {
@@ -203,16 +211,16 @@ fn details(tool: &Tool) -> String {
     let row = |(name, schema): (&String, &Value)| {
         let is_required = required.contains(&name.as_str());
         vec![
-            plain::one_line(name, MAX_DESCRIPTION),
-            plain::one_line(&kind_of(schema), MAX_KIND),
+            terminal_text::one_line(name, MAX_DESCRIPTION),
+            terminal_text::one_line(&kind_of(schema), MAX_KIND),
             if is_required { "required" } else { "" }.to_owned(),
-            plain::one_line(schema["description"].as_str().unwrap_or_default(), MAX_DESCRIPTION),
+            terminal_text::one_line(schema["description"].as_str().unwrap_or_default(), MAX_DESCRIPTION),
         ]
     };
     let rows: Vec<Vec<String>> = schema["properties"].as_object().into_iter().flatten().map(row).collect();
-    let description = plain::one_line(tool.description(), MAX_DETAILS);
+    let description = terminal_text::one_line(tool.description(), MAX_DETAILS);
     let description = output::wrapped(&description, 0, 0, output::width());
-    let head = format!("{}\n{description}\n", plain::clean(tool.name()));
+    let head = format!("{}\n{description}\n", terminal_text::clean(tool.name()));
     match rows.is_empty() {
         true => format!("{head}\nno parameters\n"),
         false => format!("{head}\n{}", output::table(&["PARAMETER", "TYPE", "", "DESCRIPTION"], rows, &[])),

@@ -12,10 +12,10 @@ use pegboard_gateway::Profile;
 use pegboard_upstream::config::{NewServers, Pinning};
 
 use self::keys::KEYS;
-use super::{Config, guarded, middleware::Found, state::ServerDefaults};
+use super::{Config, middleware::Found, misplaced_keys, state::ServerDefaults};
 
 pub(super) static SECTION: Section<Draft> =
-    Section { advise: guarded::advice, ..Section::new("pegboard", "Settings of Pegboard.", KEYS) };
+    Section { advise: misplaced_keys::advice, ..Section::new("pegboard", "Settings of Pegboard.", KEYS) };
 
 /// What is known so far, and what was said on purpose.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use pegboard_config::{
     keys::{Key, Kind, Scope, Section, Shape},
 };
 
-use super::{ListenConfig, guarded, middleware};
+use super::{ListenConfig, middleware, misplaced_keys};
 
 /// The values of the section.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ const DEFAULT_PORT: u16 = 8080;
 const EVERY_ORIGIN: &str = "*";
 
 static SECTION: Section<HttpServer> = Section {
-    advise: guarded::advice,
+    advise: misplaced_keys::advice,
     ..Section::new(
         "httpServer",
         "Listener and middleware in the format of MCProxy. Keys of `pegboard` take precedence.",

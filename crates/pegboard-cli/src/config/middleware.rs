@@ -11,8 +11,8 @@ use pegboard_discovery::policy::Middleware;
 use pegboard_upstream::config::servers;
 
 use super::{
-    guarded,
-    steps::{DESCRIPTION_ENRICHER, LOGGING, SECURITY, Search, TOOL_FILTER, TOOL_SEARCH},
+    middleware_types::{DESCRIPTION_ENRICHER, LOGGING, SECURITY, Search, TOOL_FILTER, TOOL_SEARCH},
+    misplaced_keys,
 };
 
 /// What a file says about middleware.
@@ -114,7 +114,7 @@ static GROUPS: Section<Found> = Section::new(
 );
 
 static STAGES: Section<Found> = Section {
-    advise: guarded::advice,
+    advise: misplaced_keys::advice,
     ..Section::new(
         "httpMiddlewareStages",
         "Steps in the format of MCProxy. A call or list passes the steps of `client` first, then those of `proxy`.",
@@ -140,7 +140,7 @@ static STAGES: Section<Found> = Section {
 };
 
 static CLIENT: Section<Found> = Section {
-    advise: guarded::advice,
+    advise: misplaced_keys::advice,
     ..Section::new(
         "clientMiddleware",
         "Steps per server.",

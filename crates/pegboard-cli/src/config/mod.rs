@@ -5,17 +5,17 @@ mod access;
 mod connections;
 mod embeddings;
 mod gateway;
-mod guarded;
 mod http_server;
 mod limits;
 mod lint;
 mod markdown;
 mod middleware;
+mod middleware_types;
+mod misplaced_keys;
 mod options;
 mod restrictions;
 mod schema;
 pub(crate) mod state;
-mod steps;
 pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -291,7 +291,7 @@ fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
         "$schema" => _ = entry.as_text(problems),
         "mcp" => _ = entry.as_object(problems),
         key if root_shape().keys.iter().any(|known| known.name == key) => {}
-        _ => guarded::check_root_key(entry, problems),
+        _ => misplaced_keys::check_root_key(entry, problems),
     }
 }
 

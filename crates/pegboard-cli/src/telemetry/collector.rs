@@ -27,8 +27,8 @@ use reqwest::{
 use tokio::runtime::Handle;
 
 use super::{
-    names,
-    numbers::{self, Reading},
+    conventions,
+    metrics::{self, Reading},
     settings::{Off, Settings},
 };
 
@@ -86,7 +86,7 @@ impl Collector {
 
     /// Sends the numbers.
     pub(super) async fn send_numbers(&self, reading: &Reading<'_>) {
-        let body = numbers::request(reading).encode_to_vec();
+        let body = metrics::request(reading).encode_to_vec();
         self.send("/v1/metrics", body).await;
     }
 
@@ -128,7 +128,7 @@ impl Spans {
 
 impl SpanExporter for Spans {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let spans = batch.into_iter().map(names::conventional).collect();
+        let spans = batch.into_iter().map(conventions::conventional).collect();
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         let collector = Arc::clone(&self.collector);

@@ -28,7 +28,7 @@ use tracing_subscriber::{
 use super::{
     Off,
     collector::{Collector, Spans},
-    numbers::Reading,
+    metrics::Reading,
     settings::Settings,
 };
 use crate::config::telemetry::TelemetryConfig;

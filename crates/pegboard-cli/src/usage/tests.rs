@@ -9,7 +9,7 @@ use pegboard_engine::{
 };
 use proptest::prelude::*;
 
-use super::{book::Scope, *};
+use super::{habit_file::Scope, *};
 
 struct Place(PathBuf);
 

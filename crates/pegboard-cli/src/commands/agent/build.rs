@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use super::{
     args::{AgentArgs, ModeName, providers},
     input::is_named_like_config,
-    people::Person,
+    questions::Person,
     terminal,
 };
 use crate::{
@@ -221,7 +221,7 @@ pub(super) fn cannot_build(error: &BuildError) -> CliError {
         BuildError::Client(ClientError::NoKey { .. }) => Some("set it to your API key".to_owned()),
         error => error.hint(),
     };
-    let shown = CliError::new("cannot start a conversation").because(super::lines::with_causes(error));
+    let shown = CliError::new("cannot start a conversation").because(super::json_lines::with_causes(error));
     match hint {
         Some(hint) => shown.hint(hint),
         None => shown,

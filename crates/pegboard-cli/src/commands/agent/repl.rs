@@ -11,16 +11,16 @@ use tokio::runtime::Runtime;
 
 use super::{
     amounts::{cost, tokens},
+    console::{Ended, Talk},
     failure,
     signals::Stop,
-    talk::{Ended, Talk},
     terminal::{Keyboard, Typed},
 };
 use crate::{
     Outcome,
     error::{CliError, say, warn},
     output::{FAINT, STRONG},
-    plain::clean,
+    terminal_text::clean,
 };
 
 const HELP: &str = "\

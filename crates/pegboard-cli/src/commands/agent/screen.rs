@@ -12,15 +12,15 @@ use serde_json::Value;
 
 use super::{
     amounts::{Spent, size, time},
+    display::{Resumed, Show, Start},
     markdown::Markdown,
-    people::Ask,
-    show::{Resumed, Show, Start},
+    questions::Ask,
     terminal,
 };
 use crate::{
     error::{CliError, say, warn},
     output::{self, FAINT, counted},
-    plain::{Cleaner, clean, one_line},
+    terminal_text::{Cleaner, clean, one_line},
 };
 
 const CALL: Style = AnsiColor::Cyan.on_default().bold();

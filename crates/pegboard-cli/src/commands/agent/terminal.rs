@@ -4,8 +4,8 @@ use std::io::{IsTerminal, stderr, stdin};
 
 pub(super) use crate::platform::{TerminalModes, forget_typed, read_line};
 use crate::{
-    plain::one_line,
     platform::{self, MAX_LINE},
+    terminal_text::one_line,
 };
 
 /// The width when there is no terminal, or one that does not say.

@@ -8,9 +8,9 @@ use crate::{
     Outcome,
     cli::options::Format,
     clients::{
-        Client, hooks,
-        places::{Place, Surroundings},
-        read,
+        Client,
+        config_files::{Place, Surroundings},
+        hooks, read,
         server::Reach,
         show::{shortened, table},
     },

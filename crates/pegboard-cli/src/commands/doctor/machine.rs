@@ -18,7 +18,7 @@ use crate::{
         Config,
         state::{self, FOLDER_HINT},
     },
-    running,
+    running_gateways,
 };
 
 /// Whether the gateway could listen. `own` are the processes that already serve this configuration.
@@ -79,7 +79,7 @@ fn taken(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) ->
 pub(super) fn serving(config: &Config, state: Option<&str>, file: &Path) -> Vec<u32> {
     let Some(state) = config.state.resolve(state) else { return Vec::new() };
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let running = running::list(&running::folder(&state)).into_iter();
+    let running = running_gateways::list(&running_gateways::folder(&state)).into_iter();
     running.filter(|running| running.configuration.as_ref() == Some(&file)).map(|running| running.pid).collect()
 }
 

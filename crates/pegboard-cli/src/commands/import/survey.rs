@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::clients::{
     Client,
-    places::{Place, Surroundings},
+    config_files::{Place, Surroundings},
     read::{self, Content, Entry, ReadError},
     secrets,
     server::{Reach, Server},

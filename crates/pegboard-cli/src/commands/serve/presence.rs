@@ -5,7 +5,7 @@ use std::{io::ErrorKind, path::Path};
 use axum::Router;
 use pegboard_gateway::control::Options;
 
-use crate::running::{self, Registration, Running};
+use crate::running_gateways::{self, Registration, Running};
 
 /// A gateway that can be found. Dropped, it cannot any more.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Presence {
     /// of our own for `router`. Failing that, the gateway works all the same.
     pub(super) fn announce(state: Option<&Path>, options: &Options, router: Router) -> Self {
         let mut presence = Self::default();
-        let Some(folder) = state.map(running::folder) else { return presence };
+        let Some(folder) = state.map(running_gateways::folder) else { return presence };
         let mut running = Running {
             pid: std::process::id(),
             endpoint: options.endpoint.clone(),
@@ -29,7 +29,7 @@ impl Presence {
         if running.endpoint.is_none() {
             running.socket = presence.open_socket(&folder, router);
         }
-        match running::register(&folder, &running) {
+        match running_gateways::register(&folder, &running) {
             Ok(registration) => presence._registration = Some(registration),
             Err(error) => {
                 let folder = folder.display();
@@ -40,7 +40,7 @@ impl Presence {
     }
 
     fn open_socket(&mut self, folder: &Path, router: Router) -> Option<std::path::PathBuf> {
-        let socket = running::socket(folder).and_then(|path| pegboard_http::LocalListener::bind(&path));
+        let socket = running_gateways::socket(folder).and_then(|path| pegboard_http::LocalListener::bind(&path));
         match socket {
             Ok(listener) => {
                 let path = listener.path().to_owned();

@@ -14,8 +14,8 @@ use pegboard_llm::embeddings::Embedder;
 use tokio::sync::mpsc;
 
 use super::{
-    followed_model::FollowedModel,
-    marks::{self, Marks},
+    file_versions::{self, Marks},
+    watched_model::FollowedModel,
 };
 use crate::{
     config::{self, Config, Content, ListenConfig, telemetry::TelemetryConfig},
@@ -86,7 +86,7 @@ impl Followed {
                 continue;
             }
             let seen = self.seen();
-            let now = marks::look(seen.keys().cloned()).await;
+            let now = file_versions::look(seen.keys().cloned()).await;
             if now == seen {
                 unsettled = None;
                 continue;
@@ -111,7 +111,7 @@ impl Followed {
         let (path, needs_trust) = (self.path.clone(), self.needs_trust.clone());
         let load = move || load(&path, needs_trust.as_ref().map(Option::as_deref));
         let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || marks::read(&path, load)).await;
+        let read = tokio::task::spawn_blocking(move || file_versions::read(&path, load)).await;
         let (read, files) = read.map_err(|error| error.to_string())?;
         self.files = files;
         self.waits_for_trust = read.is_err() && self.needs_trust.is_some() && !self.is_trusted();

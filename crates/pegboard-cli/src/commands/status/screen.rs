@@ -8,11 +8,11 @@ use pegboard_gateway::{
     control::{ServerStatus, Status},
 };
 
-use super::words::{long, short, some};
+use super::units::{long, short, some};
 use crate::{
     output::{FAINT, STRONG, count},
-    plain::{clean, columns_of, cut},
     platform::output_size,
+    terminal_text::{clean, columns_of, cut},
 };
 
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -331,7 +331,7 @@ fn note(server: &ServerStatus) -> (Style, String) {
 fn one_line(text: &str) -> String {
     /// Columns of what one of them may say.
     const MOST: usize = 500;
-    crate::plain::one_line(text, MOST)
+    crate::terminal_text::one_line(text, MOST)
 }
 
 /// Lines of at most `width` columns, broken between words; what is left behind the last one is

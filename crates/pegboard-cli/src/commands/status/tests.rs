@@ -3,7 +3,7 @@
 use pegboard_gateway::control::Status;
 use serde_json::{Value, json};
 
-use super::{lines::changes, screen};
+use super::{changes::changes, screen};
 
 fn status(value: Value) -> Status {
     serde_json::from_value(value).expect("a status")
@@ -63,7 +63,7 @@ fn one_screen() {
         let plain = anstream::adapter::strip_str(&shown).to_string();
         assert!(!plain.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{plain:?}");
         for line in plain.lines() {
-            assert!(crate::plain::columns_of(line) <= width, "{line}");
+            assert!(crate::terminal_text::columns_of(line) <= width, "{line}");
         }
         insta::assert_snapshot!(format!("{width} columns"), plain);
     }

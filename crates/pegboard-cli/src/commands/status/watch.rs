@@ -7,15 +7,15 @@ use std::{
 
 use pegboard_gateway::control::Status;
 
-use super::{lines::changes, screen};
+use super::{changes::changes, screen};
 use crate::{
     Outcome,
     commands::serve::stop_signal,
-    contact::{AskError, Door},
     error::CliError,
+    gateway_client::{AskError, Door},
     output::{self, FAINT, counted},
-    plain,
     platform::output_size,
+    terminal_text,
 };
 
 /// How often the gateway is asked.
@@ -117,7 +117,8 @@ impl Show for Screen {
 
     fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError> {
         let width = screen::width();
-        let text = format!("{FAINT}{}{FAINT:#}\n", plain::cut(&format!("{error}; showing the last status"), width));
+        let text =
+            format!("{FAINT}{}{FAINT:#}\n", terminal_text::cut(&format!("{error}; showing the last status"), width));
         self.draw(&format!("{text}{}", screen::screen(last, width)))
     }
 }

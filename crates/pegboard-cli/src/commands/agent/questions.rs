@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     output::{FAINT, STRONG, counted},
-    plain::{clean, cut, visible},
+    terminal_text::{clean, cut, visible},
 };
 
 /// Questions that wait; whoever asks more waits too.

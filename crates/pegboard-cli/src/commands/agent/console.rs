@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use super::{
     amounts::Spent,
-    people::Ask,
-    show::Show,
+    display::Show,
+    questions::Ask,
     signals::{Listening, Signals, Stop},
     terminal::{self, Keyboard},
 };
@@ -82,7 +82,7 @@ impl Talk {
         if stopped.is_some() || came_to.is_err() {
             // What was interrupted is brought to an end that can be gone on from.
             if let Err(error) = self.agent.write_transcript().await {
-                warn(&super::lines::with_causes(&error));
+                warn(&super::json_lines::with_causes(&error));
             }
         }
         spent.took = began.elapsed();

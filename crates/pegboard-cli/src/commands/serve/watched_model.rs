@@ -7,7 +7,7 @@ use std::{
 
 use pegboard_engine::Model;
 
-use super::marks::{Mark, mark};
+use super::file_versions::{Mark, mark};
 use crate::{error::CliError, models};
 
 /// A file, and what it looked like just before it was read.

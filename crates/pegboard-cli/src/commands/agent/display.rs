@@ -5,7 +5,7 @@ use pegboard_upstream::State;
 
 use serde_json::Value;
 
-use super::{amounts::Spent, people::Ask};
+use super::{amounts::Spent, questions::Ask};
 use crate::error::CliError;
 
 /// What there is before anything was said.

@@ -1,7 +1,7 @@
 //! The gateway that a command talks to: one that runs with the same configuration, else one that is
 //! started for the command and stopped with it.
 
-mod door;
+mod endpoint;
 pub(crate) mod find;
 
 use std::{
@@ -25,7 +25,7 @@ use pegboard_upstream::{Item, State, Upstream, config::ServerConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-pub(crate) use self::door::{AskError, Door};
+pub(crate) use self::endpoint::{AskError, Door};
 use crate::{
     commands::serve::supervisor,
     config::{
@@ -33,13 +33,13 @@ use crate::{
         state::{self, StateFolder},
     },
     error::{CliError, warn},
-    nesting, plain,
+    nesting,
     platform::memory,
     progress::Progress,
     rankers::shared_rankers,
-    running,
+    running_gateways,
     source::Source,
-    trust,
+    terminal_text, trust,
 };
 
 /// The protocol version that calls are made with: one request needs no session.
@@ -168,7 +168,11 @@ impl Contact {
         for server in gateway.servers().iter() {
             match server.state() {
                 State::Failed { reason, .. } if reason != NOT_NEEDED => {
-                    warn(&format!("server `{}`: {}", plain::clean(server.name()), plain::clean(&reason)));
+                    warn(&format!(
+                        "server `{}`: {}",
+                        terminal_text::clean(server.name()),
+                        terminal_text::clean(&reason)
+                    ));
                 }
                 State::Starting if !server.is_from_manifest() => warn_of_slow(server.name()),
                 _ => {}
@@ -291,7 +295,7 @@ async fn wait_until_started(door: &Door) -> Result<(), AskError> {
 }
 
 fn warn_of_slow(name: &str) {
-    let name = plain::clean(name);
+    let name = terminal_text::clean(name);
     warn(&format!("server `{name}` is still starting, so its tools are missing; `pegboard doctor` examines it"));
 }
 
@@ -307,7 +311,10 @@ pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Optio
         Err(error) => match registered_door(source, &StateFolder::Usual, state)? {
             Some(door) => {
                 let error = error.in_one_line();
-                warn(&format!("the running gateway still has its previous configuration: {}", plain::clean(&error)));
+                warn(&format!(
+                    "the running gateway still has its previous configuration: {}",
+                    terminal_text::clean(&error)
+                ));
                 Ok(Some(door))
             }
             None => Err(error),
@@ -320,7 +327,9 @@ fn registered_door(source: &Source, folder: &StateFolder, state: Option<&str>) -
     let is_trusted = is_trusted(source, state);
     let Some(folder) = folder.resolve(state) else { return Ok(None) };
     let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
-    let running = running::list(&running::folder(&folder)).into_iter().find(|running| running.configuration == path);
+    let running = running_gateways::list(&running_gateways::folder(&folder))
+        .into_iter()
+        .find(|running| running.configuration == path);
     running.map_or(Ok(None), |running| find::door(running, None, is_trusted))
 }
 

@@ -6,14 +6,14 @@ use clap::Args;
 use pegboard_config::keys::did_you_mean;
 use pegboard_upstream::Report;
 
-use super::door::Door;
+use super::endpoint::Door;
 use crate::{
     catalogs::read_bounded,
     commands::serve::DEFAULT_ADDRESS,
     config::{self, Config, state::StateFolder},
     error::CliError,
-    plain,
-    running::{self, Running},
+    running_gateways::{self, Running},
+    terminal_text,
 };
 
 /// What a file with a token may have.
@@ -60,10 +60,10 @@ pub(crate) async fn check_server(door: &Door, name: &str) -> Result<Report, CliE
         return Ok(server.report.clone());
     }
     let names: Vec<&str> = status.servers.iter().map(|server| server.report.name.as_str()).collect();
-    let error = CliError::new(format!("the gateway has no server `{}`", plain::clean(name)));
+    let error = CliError::new(format!("the gateway has no server `{}`", terminal_text::clean(name)));
     Err(match did_you_mean(name, names.iter().copied()) {
         Some(near) => error.hint(near),
-        None => error.hint(format!("its servers: {}", plain::clean(&names.join(", ")))),
+        None => error.hint(format!("its servers: {}", terminal_text::clean(&names.join(", ")))),
     })
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<Door, CliEr
 /// The gateways that run, with this configuration where one is named.
 fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> Vec<Running> {
     let state = config.map_or(StateFolder::Usual, |config| config.state.clone()).resolve(args.state.as_deref());
-    let mut running = state.map(|state| running::list(&running::folder(&state))).unwrap_or_default();
+    let mut running = state.map(|state| running_gateways::list(&running_gateways::folder(&state))).unwrap_or_default();
     if let Some(path) = file {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         running.retain(|running| running.configuration.as_ref() == Some(&path));

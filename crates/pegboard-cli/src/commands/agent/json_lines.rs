@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{
     amounts::Spent,
-    people::Ask,
-    show::{Show, Start},
+    display::{Show, Start},
+    questions::Ask,
 };
 use crate::{
     error::CliError,
     output,
-    plain::{clean, json_line},
+    terminal_text::{clean, json_line},
 };
 
 /// Prints each event as it comes.

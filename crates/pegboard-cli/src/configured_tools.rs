@@ -12,8 +12,8 @@ use crate::{
     catalogs,
     commands::serve::{runtime, supervisor},
     config::{Config, Content, state},
-    contact::{self, Contact},
     error::{CliError, warn},
+    gateway_client::{self, Contact},
     nesting,
     progress::Progress,
     source::Source,
@@ -68,7 +68,7 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
         Ok(config) => config,
         Err(error) => {
             // A gateway that runs has its previous configuration.
-            let Some(door) = contact::running_door(source, state).ok().flatten() else { return Err(error) };
+            let Some(door) = gateway_client::running_door(source, state).ok().flatten() else { return Err(error) };
             let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
             return Ok((catalog, Selection::everything()));
         }

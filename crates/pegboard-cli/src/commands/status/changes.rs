@@ -2,8 +2,8 @@
 
 use pegboard_gateway::control::{ServerStatus, Status};
 
-use super::words::{long, some};
-use crate::plain::one_line;
+use super::units::{long, some};
+use crate::terminal_text::one_line;
 
 /// Columns of a line.
 const WIDTH: usize = 400;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use pegboard_gateway::control::{STATUS, Status};
 
-use crate::{error::CliError, plain, platform::connect_through};
+use crate::{error::CliError, platform::connect_through, terminal_text};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -85,7 +85,7 @@ impl Door {
 
     fn new(name: &str, url: String, token: Option<String>, builder: reqwest::ClientBuilder) -> Result<Self, CliError> {
         let client = builder.build().map_err(|error| CliError::new("cannot create an HTTP client").because(error))?;
-        Ok(Self { name: plain::one_line(name, MAX_REASON), url, token, client })
+        Ok(Self { name: terminal_text::one_line(name, MAX_REASON), url, token, client })
     }
 
     /// Asks how the gateway is.
@@ -165,7 +165,7 @@ fn reason(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
     let text = error.as_str().or_else(|| error.get("message")?.as_str())?;
-    Some(plain::one_line(text, MAX_REASON))
+    Some(terminal_text::one_line(text, MAX_REASON))
 }
 
 fn builder() -> reqwest::ClientBuilder {

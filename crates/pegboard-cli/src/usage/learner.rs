@@ -14,7 +14,7 @@ use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, L
 use pegboard_state::Stamp;
 
 use super::{
-    book::{Book, BookFile, Scope},
+    habit_file::{Book, BookFile, Scope},
     now,
 };
 
