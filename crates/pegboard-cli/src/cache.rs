@@ -1,11 +1,11 @@
-//! Tools and indexes of large catalog files, kept between searches.
+//! Cached tools and indexes of large catalog files.
 //!
-//! Reading and indexing 100,000 tools takes seconds; reading what was kept of them does not. A
-//! search writes three files into the cache folder of the user, named after the content of the
-//! catalog files: the tools, their schemas and the index of a ranker. A fourth, the stamp of a
-//! catalog file, says which content the file had when it was last read. All can be deleted at any
-//! time. Whatever is missing, damaged or from another build of the program is made again, and a
-//! folder that cannot be used only means that nothing is kept.
+//! Reading and indexing 100,000 tools takes seconds; reading the cache does not. A search writes
+//! three files into the cache folder of the user, named after the content of the catalog files: the
+//! tools, their schemas and the index of a ranker. A fourth, the stamp of a catalog file, says
+//! which content the file had when it was last read. All can be deleted at any time. A file that is
+//! missing, damaged or from another build of the program is made again, and without a usable folder
+//! nothing is cached.
 
 mod stamp;
 mod tools;
@@ -32,21 +32,22 @@ use crate::{
     error::CliError,
 };
 
-/// Catalogs of fewer tools are read and indexed as fast as the cache could be.
+/// Minimum number of tools for caching; smaller catalogs are read and indexed as fast as the cache
+/// could be.
 const MIN_TOOLS: usize = 5_000;
 
-/// Smaller files cannot have so many tools.
+/// Minimum size of a catalog file for caching; smaller files cannot have so many tools.
 const MIN_BYTES: u64 = 256 << 10;
 
-/// Larger files are not written, and not read.
+/// Maximum size of a cache file.
 const MAX_FILE_BYTES: usize = 1 << 30;
 
-/// Files of tools, schemas and indexes that are kept, and their bytes together; those that were not
-/// used for longest are removed first.
+/// Maximum number of cached files of tools, schemas and indexes, and their total size; the least
+/// recently used are removed first.
 const MAX_FILES: usize = 24;
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Stamps that are kept. Each has a hundred bytes.
+/// Maximum number of stamps. Each has a hundred bytes.
 const MAX_STAMPS: usize = 256;
 
 #[derive(Debug, Args)]
@@ -67,7 +68,7 @@ impl CacheArgs {
     }
 }
 
-/// Catalog files whose tools and index are kept.
+/// The cache entry of some catalog files and one ranker.
 pub(crate) struct CachedCatalog {
     folder: Folder,
     files: Vec<PathBuf>,
@@ -75,13 +76,13 @@ pub(crate) struct CachedCatalog {
     ranker: Arc<dyn PersistentIndex>,
     /// Whether the tools are needed with their schemas.
     has_schemas: bool,
-    /// What the files were when they were read; nothing until then.
+    /// The state of the files and the warnings about them, once the files were read.
     read: Option<(Vec<Stamp>, Notes)>,
 }
 
 impl CachedCatalog {
-    /// `None` where nothing is to be kept: the cache is off or not usable, or the files are small or
-    /// no files.
+    /// Opens the cache; `None` if it is off or not usable, or if the files are small or not regular
+    /// files.
     pub(crate) fn open(
         args: &CacheArgs,
         files: &[PathBuf],
@@ -99,8 +100,8 @@ impl CachedCatalog {
         Some(Self { folder, files: files.to_vec(), max_bytes, ranker, has_schemas, read: None })
     }
 
-    /// The kept tools, with their index in the ranker; `None` if there are none of the present
-    /// content.
+    /// Returns the cached tools and gives their index to the ranker; `None` if the present content
+    /// is not cached.
     pub(crate) fn load(&self) -> Option<Catalog> {
         let digests: Vec<[u8; 32]> = self.files.iter().map(|file| self.known_digest(file)).collect::<Option<_>>()?;
         let names = self.names(&digests)?;
@@ -121,7 +122,7 @@ impl CachedCatalog {
         Some(catalog)
     }
 
-    /// The tools in the files.
+    /// Reads the tools from the catalog files.
     pub(crate) fn read_files(&mut self) -> Result<Catalog, CliError> {
         let before: Vec<Option<Status>> = self.files.iter().map(|file| Status::of(file)).collect();
         let mut digests = Vec::new();
@@ -136,8 +137,8 @@ impl CachedCatalog {
         Ok(catalog)
     }
 
-    /// Keeps what [`read_files`](Self::read_files) has read, if it was much. That it cannot be kept is
-    /// no failure of the search.
+    /// Caches the result of [`read_files`](Self::read_files), if it is large enough. A failure to
+    /// write is not a failure of the search.
     pub(crate) fn save(&self, catalog: &Catalog) {
         let Some((stamps, notes)) = self.read.as_ref().filter(|_| catalog.len() > MIN_TOOLS) else { return };
         let digests: Vec<[u8; 32]> = stamps.iter().map(|stamp| stamp.digest).collect();
@@ -154,7 +155,8 @@ impl CachedCatalog {
         self.evict();
     }
 
-    /// The digest of the present content of a file that was read before.
+    /// Returns the digest of a file's present content, if the file was read before and has not
+    /// changed.
     fn known_digest(&self, file: &Path) -> Option<[u8; 32]> {
         let status = Status::of(file)?;
         let known = self.folder.read(&stamp::name(file)?, stamp::MAX_BYTES).ok().flatten();
@@ -183,7 +185,7 @@ impl CachedCatalog {
         Some(bytes)
     }
 
-    /// Writes a file; whether that was possible.
+    /// Writes a file and returns whether that was possible.
     fn write(&self, name: &str, bytes: &[u8]) -> bool {
         let written =
             if bytes.len() <= MAX_FILE_BYTES { self.folder.replace_without_sync(name, bytes) } else { return false };
@@ -198,7 +200,7 @@ impl CachedCatalog {
         Some(Names { tools: format!("{content}.tools"), schemas: format!("{content}.schemas"), index })
     }
 
-    /// Removes the files that were not used for longest, as far as there are too many.
+    /// Removes the least recently used files if there are too many.
     fn evict(&self) {
         self.folder.remove_abandoned();
         let mut files: Vec<_> = self.folder.names().unwrap_or_default().into_iter().collect();
@@ -223,14 +225,15 @@ impl CachedCatalog {
     }
 }
 
-/// The files of one content and one ranker.
+/// The names of the cache files of one content and one ranker.
 struct Names {
     tools: String,
     schemas: String,
     index: String,
 }
 
-/// Tells this build of the program from others, which may read or index files otherwise.
+/// Returns an identifier of this build of the program; other builds may read or index files
+/// differently.
 fn program() -> Option<Vec<u8>> {
     let data = env::current_exe().and_then(std::fs::metadata).ok()?;
     let modified = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();

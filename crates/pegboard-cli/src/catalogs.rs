@@ -1,4 +1,4 @@
-//! Catalogs from files, and the one that is built in.
+//! Catalogs from files, and the built-in one.
 
 use std::{
     fs::File,
@@ -19,22 +19,22 @@ use crate::{
     output,
 };
 
-/// After this many the rest is only counted.
+/// Maximum number of printed warnings; the rest is only counted.
 const MAX_PRINTED_WARNINGS: usize = 10;
 
-/// The hint for a configuration in the place of a catalog.
+/// The hint for a configuration file in place of a catalog.
 const CONFIGURATION: &str = "this file is a configuration: name it with `--config FILE`, or write the tools of its \
                              servers to a catalog with `pegboard catalog FILE > tools.jsonl`";
 
-/// The tools of all `files`, in order; what is wrong with single tools is said aloud.
+/// Reads the tools of all `files`, in order, and prints warnings about single tools.
 pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliError> {
     let (catalog, notes) = load(files, max_bytes, &mut |_| {})?;
     notes.report(files);
     Ok(catalog)
 }
 
-/// The tools of all `files`, in order, and what is wrong with single tools. Calls `on_read` with the
-/// content of each file.
+/// Reads the tools of all `files`, in order, and returns them with the warnings about single tools.
+/// Calls `on_read` with the content of each file.
 pub(crate) fn load(
     files: &[PathBuf],
     max_bytes: usize,
@@ -66,7 +66,7 @@ pub(crate) fn load(
     Ok((catalog, Notes::new(&warnings, place)))
 }
 
-/// The tools in `bytes`, whatever there is of them; what is wrong with single tools is said aloud.
+/// Parses the tools in `bytes`, and prints warnings about single tools.
 pub(crate) fn parse(source: &str, bytes: &[u8]) -> Result<Catalog, CliError> {
     let limits = LoadLimits { file_bytes: bytes.len(), ..LoadLimits::default() };
     let mut loaded = load::parse(source, bytes, &limits).map_err(unusable)?;
@@ -76,7 +76,7 @@ pub(crate) fn parse(source: &str, bytes: &[u8]) -> Result<Catalog, CliError> {
     Ok(catalog)
 }
 
-/// A file's content, or one byte more than `limit` of it, which the caller refuses.
+/// Reads a file, or `limit` and one byte of it, which the caller rejects.
 pub(crate) fn read_bounded(path: &Path, limit: usize) -> Result<Vec<u8>, CliError> {
     let file = File::open(path).map_err(|error| CliError::read(path, error))?;
     let mut bytes = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) fn read_bounded(path: &Path, limit: usize) -> Result<Vec<u8>, CliErro
     Ok(bytes)
 }
 
-/// Whether a file that is not a catalog is a configuration, which may have comments.
+/// Returns whether a file that is not a catalog is a configuration, which may have comments.
 fn is_configuration(bytes: &[u8]) -> bool {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_CONFIGURATION_BYTES);
     text.and_then(|text| edit::json::to_json(text).ok()).is_some_and(|root| sections::is_configuration(&root))
@@ -103,15 +103,15 @@ fn unusable(error: LoadError) -> CliError {
     }
 }
 
-/// What is printed of the warnings about a catalog.
+/// The warnings about a catalog that are printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) shown: Vec<Note>,
-    /// How many more there are.
+    /// How many warnings are not printed.
     pub(crate) more: usize,
 }
 
-/// A warning, with its file apart, which the user may name otherwise the next time.
+/// A warning without the name of its file, which the user may name differently the next time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     /// The number of the file, and the line.
@@ -129,7 +129,7 @@ impl Notes {
         Self { shown, more: warnings.len().saturating_sub(MAX_PRINTED_WARNINGS) }
     }
 
-    /// Prints them; `files` are the names of the files.
+    /// Prints the warnings; `files` are the names of the files.
     pub(crate) fn report(&self, files: &[PathBuf]) {
         for Note { place, text } in &self.shown {
             match place.and_then(|(file, line)| Some((files.get(file)?, line))) {

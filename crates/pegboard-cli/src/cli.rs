@@ -34,7 +34,7 @@ use crate::commands::{
     usage::UsageArgs,
 };
 
-/// The whole command line, for parsing and for everything generated from it.
+/// Returns the whole command line, for parsing and for everything generated from it.
 pub fn command() -> clap::Command {
     Cli::command()
 }

@@ -1,5 +1,5 @@
-//! What is known of MCP clients: where each keeps its configuration, how it writes servers
-//! there, and how that becomes a server of our own configuration, or the other way round.
+//! MCP clients: where each keeps its configuration, in which format, and how its server entries
+//! convert to entries of Pegboard's configuration and back.
 
 pub(crate) mod config_files;
 pub(crate) mod edit;
@@ -16,7 +16,7 @@ pub(crate) mod write;
 
 use clap::ValueEnum;
 
-/// A program that uses MCP servers.
+/// An MCP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Client {
     /// Claude Desktop
@@ -38,7 +38,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// All of them, in the order in which they are shown and asked.
+    /// All clients, in the order in which they are listed.
     pub(crate) const ALL: [Self; 8] = [
         Self::ClaudeDesktop,
         Self::ClaudeCode,
@@ -50,7 +50,7 @@ impl Client {
         Self::Zed,
     ];
 
-    /// What people call it.
+    /// Returns the display name.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "Claude Desktop",
@@ -64,7 +64,8 @@ impl Client {
         }
     }
 
-    /// What it is called on the command line, and behind names that would be there twice.
+    /// Returns the name on the command line, which is also the suffix for names that would occur
+    /// twice.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "claude-desktop",
@@ -78,7 +79,7 @@ impl Client {
         }
     }
 
-    /// The keys under which it keeps servers by name.
+    /// Returns the key under which the client keeps its servers.
     pub(crate) fn servers_key(self) -> &'static str {
         match self {
             Self::Vscode => "servers",
@@ -88,7 +89,7 @@ impl Client {
         }
     }
 
-    /// How its files are written.
+    /// Returns the syntax of the client's files.
     pub(crate) fn syntax(self) -> Syntax {
         match self {
             Self::Codex => Syntax::Toml,
@@ -97,10 +98,10 @@ impl Client {
     }
 }
 
-/// How a file is written.
+/// Syntax of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
-    /// JSON, with comments where the client takes them.
+    /// JSON, with comments if the client accepts them.
     Json,
     /// TOML.
     Toml,

@@ -19,11 +19,11 @@ use crate::{
     source::Source,
 };
 
-/// Beyond what each server may take, for listing.
+/// Extra time for listing tools, beyond the start timeout of each server.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Starts the servers of `config` and works with those that got ready; what became of the others is
-/// returned beside it.
+/// Starts the servers of `config`, runs `work` with those that are ready, and returns the reasons
+/// of those that failed.
 pub(crate) fn with_servers<T>(
     config: Config,
     state: Option<&str>,
@@ -59,8 +59,9 @@ fn longest_start(servers: &[ServerConfig]) -> Duration {
     servers.iter().map(|server| server.timeouts.connect).max().unwrap_or_default() + SLACK
 }
 
-/// The tools of a configuration, and which of them may be seen: of its catalog files, else of the gateway
-/// that runs with it, else of its servers, which are started for it, else those of the demo.
+/// Returns the tools of a configuration, and which of them are visible: of its catalog files, else
+/// of the gateway that runs with it, else of its servers, which are started for it, else those of
+/// the demo.
 pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(Catalog, Selection), CliError> {
     source.announce();
     let Some(content) = source.load(state)? else { return Ok((pegboard_demo::catalog()?, Selection::everything())) };
@@ -93,7 +94,7 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
     Ok((catalog, config.gateway.selection))
 }
 
-/// The tools of the servers that a file configures, under the names that the gateway shows.
+/// Returns the tools of the servers in a file, under the names that the gateway shows.
 fn catalog(content: &Content, state: Option<&str>) -> Result<(Catalog, Config), CliError> {
     let config = content.read()?;
     let count = config.servers.iter().filter(|server| server.is_enabled).count();

@@ -1,4 +1,4 @@
-//! Vectors by somebody else's model, for commands.
+//! Vectors of an external embedding model, for commands.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,10 +22,10 @@ use crate::{
     progress::Progress,
 };
 
-/// Holds the key for `--embeddings`.
+/// The variable for the API key of `--embeddings`.
 const KEY: &str = "PEGBOARD_EMBEDDINGS_KEY";
 
-/// Which endpoint is asked.
+/// Flags for the embeddings endpoint.
 #[derive(Debug, Args)]
 pub(crate) struct EmbeddingsArgs {
     /// OpenAI-compatible embeddings endpoint to use for ranking, such as
@@ -52,12 +52,12 @@ pub(crate) struct EmbeddingsArgs {
 }
 
 impl EmbeddingsArgs {
-    /// Whether the flags name an endpoint.
+    /// Returns whether the flags name an endpoint.
     pub(crate) fn has_endpoint(&self) -> bool {
         self.embeddings.is_some()
     }
 
-    /// The endpoint that the flags name, if they name one.
+    /// Returns the endpoint of the flags, if they name one.
     fn settings(&self) -> Result<Option<EndpointSettings>, CliError> {
         let (Some(url), Some(model)) = (&self.embeddings, &self.embeddings_model) else { return Ok(None) };
         if !is_url(url) {
@@ -75,20 +75,20 @@ impl EmbeddingsArgs {
     }
 }
 
-/// Below the state folder: vectors of tools.
+/// Returns the folder for tool vectors below the state folder.
 pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join("embeddings")
 }
 
-/// An endpoint, and which tools it is told of.
+/// An endpoint, and the tools that are sent to it.
 pub(crate) type Chosen = (EndpointSettings, Selection);
 
-/// What the configuration says: tools that nobody may see are not sent.
+/// Returns the configured endpoint: tools that are hidden from all callers are not sent.
 pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
     config.embeddings.clone().map(|settings| (settings, config.gateway.selection.clone()))
 }
 
-/// What a program that goes on ranks with, if the configuration says so.
+/// Returns the embedder of a long-running program, if an endpoint is configured.
 pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<Arc<Embedder>> {
     let (settings, selection) = chosen?;
     let made = Embedder::new(settings, state.map(folder).as_deref());
@@ -96,7 +96,7 @@ pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<A
     made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.with_selection(selection)))
 }
 
-/// An endpoint for commands that end with their answer, and wait for it.
+/// An embeddings endpoint for commands that end with their answer, and wait for it.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) runtime: Runtime,
@@ -104,7 +104,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The endpoint that the flags name, else the one of the configuration.
+    /// Opens the endpoint of the flags, else the one of the configuration.
     pub(crate) fn open(args: &EmbeddingsArgs, config: &Config) -> Result<Option<Self>, CliError> {
         let Some(settings) = args.settings()?.or_else(|| config.embeddings.clone()) else { return Ok(None) };
         let state = match &args.state {
@@ -116,8 +116,8 @@ impl Asked {
         Ok(Some(Self { runtime: runtime()?, embedder: Arc::new(embedder) }))
     }
 
-    /// Gives the ranker vectors of all tools, as far as they can be had.
-    /// Whether it has a use for them.
+    /// Gives the ranker the vectors of all tools, as far as they are available, and returns whether
+    /// it uses them.
     pub(crate) fn embed_tools(&self, ranker: &dyn Ranker, catalog: &Catalog) -> bool {
         if !ranker.use_vectors(&Arc::default()) {
             warn(&format!("the ranker `{}` does not use embeddings; use `hybrid`", ranker.name()));
@@ -148,21 +148,21 @@ impl Asked {
         true
     }
 
-    /// Whether any tool has a vector.
+    /// Returns whether any tool has a vector.
     pub(crate) fn has_tools(&self) -> bool {
         self.embedder.status().embedded > 0
     }
 
-    /// A ranker that asks for vectors, with those of all tools, if it has a use for them.
+    /// Returns a ranker that requests vectors and has those of all tools, if `ranker` uses vectors.
     pub(crate) fn under(&self, ranker: Arc<dyn Ranker>, catalog: &Catalog) -> Arc<dyn Ranker> {
         if self.embed_tools(&*ranker, catalog) { EmbeddingRanker::wrap_static(ranker, &self.embedder) } else { ranker }
     }
 
-    /// Waits for the vectors of `queries` that a session asked for, and says why if they do not
-    /// come. Those of single requests are a help, and not missed.
+    /// Waits for the vectors of `queries` that a session requested, and warns if they are missing.
+    /// Missing vectors of the single requests in a query are ignored.
     pub(crate) fn wait(&self, queries: &[String], soon: BoxFuture<Vectors>) -> Vectors {
         let vectors = self.runtime.block_on(soon);
-        // Why there are no vectors of tools was said before.
+        // Missing vectors of tools were reported before.
         if self.has_tools() && lacking(queries.iter(), &vectors) > 0 {
             let problem = self.embedder.status().problem;
             warn(&format!("{WITHOUT}: {}", problem.as_deref().unwrap_or(NOT_TAKEN)));
@@ -170,14 +170,15 @@ impl Asked {
         vectors
     }
 
-    /// The vectors of a query and of its requests, which are not written down.
+    /// Returns the vectors of a query and of its requests, without caching them.
     pub(crate) fn query(&self, ranker: &dyn Ranker, query: &str) -> Vectors {
         let limit = self.embedder.settings().query_timeout;
         let asked = self.runtime.block_on(self.embedder.embed_query(&with_requests(ranker, query), limit));
         asked.inspect_err(|error| missed(WITHOUT, error)).unwrap_or_default()
     }
 
-    /// The vectors of labelled queries, which are kept: they are measured again and again.
+    /// Returns the vectors of labelled queries and caches them, because they are measured
+    /// repeatedly.
     pub(crate) fn labelled<'q>(&self, ranker: &dyn Ranker, queries: impl Iterator<Item = &'q str>) -> Vectors {
         let limit = self.embedder.settings().timeout;
         let queries: Vec<QueryTexts> = queries.map(|query| with_requests(ranker, query)).collect();
@@ -196,12 +197,12 @@ const WITHOUT: &str = "searching without the embedding of the query";
 
 const NOT_TAKEN: &str = "the endpoint rejected it";
 
-/// How many queries have no vector, though they have a text.
+/// Returns how many queries have a text but no vector.
 fn lacking<'q>(queries: impl Iterator<Item = &'q String>, vectors: &Vectors) -> usize {
     queries.filter(|query| !query.trim().is_empty() && vectors.get(query).is_none()).count()
 }
 
-/// A query and the requests in it that `ranker` compares on their own.
+/// Returns a query and the requests in it that `ranker` compares on their own.
 fn with_requests(ranker: &dyn Ranker, query: &str) -> QueryTexts {
     let requests = ranker.requests(query).into_iter().map(str::to_owned).collect();
     QueryTexts { whole: query.to_owned(), requests }

@@ -1,4 +1,4 @@
-//! What goes wrong on the command line, and what the user can do about it.
+//! Errors of the command line, with hints for the user.
 
 use std::{
     borrow::Cow,
@@ -15,7 +15,7 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
-/// A failure that ends a command, with advice where there is some.
+/// An error that ends a command, with a hint where there is one.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CliError {
@@ -39,29 +39,29 @@ impl CliError {
         self
     }
 
-    /// A file that cannot be read.
+    /// Returns the error that a file cannot be read.
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
         Self::new(format!("cannot read `{}`", path.display())).because(source)
     }
 
-    /// Whether whoever reads the output has gone away.
+    /// Returns whether the reader of the output has closed it.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         let source = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
         source.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// The message, its causes and the hint, for a log.
+    /// Returns the message, its causes and the hint, for a log.
     pub(crate) fn in_one_line(&self) -> String {
         let text = pegboard_upstream::with_causes(self);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
-        // What ends with a colon goes on in the next line.
+        // A part that ends with a colon continues on the next line.
         format!("{}{hint}", lines.join("; ").replace(":; ", ": "))
     }
 
     /// Prints the message, its causes and the hint to standard error.
     pub(crate) fn print(&self) {
-        // What others have written is part of it, and must not steer the terminal.
+        // Parts of it come from servers or files, and must not control the terminal.
         let mut text = format!("{ERROR}error{ERROR:#}: {}", clean(&self.message));
         for cause in pegboard_upstream::causes(self) {
             text.push_str(&format!("\n  caused by: {}", clean(&cause.to_string())));
@@ -90,14 +90,14 @@ pub(crate) fn warn(message: &str) {
     say(&format!("{WARNING}warning{WARNING:#}: {message}"));
 }
 
-/// Talk goes to standard error; there is nobody to tell when that fails.
+/// Prints a line to standard error, and ignores a failure: there is no other place to report it.
 pub(crate) fn say(text: &str) {
     use io::Write as _;
     let text = if io::stderr().is_terminal() && io::stdout().is_terminal() { wrapped(text) } else { text.into() };
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// The text in lines that a terminal does not break within words.
+/// Wraps a text between words for the terminal.
 fn wrapped(text: &str) -> Cow<'_, str> {
     let width = output::width();
     let wrap = |line: &str| {

@@ -1,4 +1,4 @@
-//! Parsers of this crate, for the fuzz targets alone.
+//! Entry points to private parsers for the fuzz targets.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,22 @@ use crate::{
     config,
 };
 
-/// The servers of a configuration, and what is wrong with it.
+/// Parses a configuration: its servers and its mistakes.
 pub fn configuration(text: &str, env: Lookup<'_>) -> (Vec<ServerConfig>, Problems) {
     let (config, problems) = config::parse(text, env);
     (config.servers, problems)
 }
 
-/// What a client's file holds: servers in our words, and what is said of the rest.
+/// The servers of a client's file, and its warnings.
 #[derive(Debug, PartialEq)]
 pub struct Imported {
-    /// Servers by name, or why one is none.
+    /// Servers by name, or the reason why an entry cannot be converted.
     pub servers: Vec<(String, Result<Value, String>)>,
-    /// Slips.
+    /// Mistakes that did not prevent reading the rest.
     pub warnings: Vec<String>,
 }
 
-/// A client's file, by the number of the client.
+/// A file of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
     client: Client,
@@ -34,25 +34,25 @@ pub struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// `text` as the file of a client; the numbers go round.
+    /// Returns `text` as the file of a client; the client number wraps around.
     pub fn new(client: usize, text: &'a str) -> Self {
         Self { client: Client::ALL[client % Client::ALL.len()], text }
     }
 
-    /// Another text of the same client.
+    /// Returns another text of the same client.
     pub fn with<'b>(&self, text: &'b str) -> File<'b> {
         File { client: self.client, text }
     }
 
-    /// Its text.
+    /// Returns the text of the file.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Its servers.
+    /// Returns the servers of the file.
     ///
     /// # Errors
-    /// Why it says nothing to us, in words.
+    /// The reason why the file cannot be read.
     pub fn import(&self, project: Option<&str>) -> Result<Imported, String> {
         let place = config_files::Place {
             client: self.client,
@@ -66,28 +66,28 @@ impl<'a> File<'a> {
         Ok(Imported { servers, warnings: content.warnings })
     }
 
-    /// Its text with `value` as a server.
+    /// Returns the text with `value` as a server.
     ///
     /// # Errors
-    /// Why it cannot be changed, in words.
+    /// The reason why the file cannot be changed.
     pub fn set(&self, name: &str, value: &Value) -> Result<String, String> {
         let keys = config_files::keys_of(self.client);
         edit::set(self.text, self.client.syntax(), keys, name, value).map_err(|error| error.to_string())
     }
 
-    /// Its text without a server.
+    /// Returns the text without a server.
     ///
     /// # Errors
-    /// Why it cannot be changed, in words.
+    /// The reason why the file cannot be changed.
     pub fn remove(&self, name: &str) -> Result<String, String> {
         let keys = config_files::keys_of(self.client);
         edit::remove(self.text, self.client.syntax(), keys, name).map_err(|error| error.to_string())
     }
 
-    /// All that it says, comments left out.
+    /// Returns the value of the file without comments.
     ///
     /// # Errors
-    /// Why it says nothing, in words.
+    /// The reason why the file cannot be parsed.
     pub fn value(&self) -> Result<Value, String> {
         let value = match self.client.syntax() {
             crate::clients::Syntax::Json => edit::json::to_json(self.text),
@@ -96,7 +96,7 @@ impl<'a> File<'a> {
         value.map_err(|error| error.to_string())
     }
 
-    /// The key under which the client keeps its servers.
+    /// Returns the key under which the client keeps its servers.
     pub fn servers_key(&self) -> &'static str {
         self.client.servers_key()
     }

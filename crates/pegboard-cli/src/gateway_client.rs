@@ -1,4 +1,4 @@
-//! The gateway that a command talks to: one that runs with the same configuration, else one that is
+//! The gateway that a command asks: one that runs with the same configuration, else one that is
 //! started for the command and stopped with it.
 
 mod endpoint;
@@ -42,31 +42,31 @@ use crate::{
     terminal_text, trust,
 };
 
-/// The protocol version that calls are made with: one request needs no session.
+/// The protocol version for calls: a single request needs no session.
 const VERSION: &str = "2026-07-28";
 
-/// How long servers of a running gateway may take to start, and how often it is asked.
+/// How long to wait for starting servers of a running gateway, and how often to poll.
 const START_WAIT: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(100);
 
-/// The largest answer of a gateway in this process.
+/// Maximum size of an answer of a gateway in this process.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Which servers run when a gateway is started for a command.
+/// The servers to start when a gateway is started for a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// All of them.
+    /// All servers.
     All,
-    /// Those whose tools are not known from an earlier run, and each that is called.
+    /// Servers whose tools are not cached, and each server that is called.
     Unknown,
-    /// The one with this name.
+    /// Only the server with this name.
     Only(String),
-    /// None; their tools are those that are known from earlier runs.
+    /// No server; the cached tool lists are used.
     None,
 }
 
 impl Start {
-    /// Prepares servers for this kind of start.
+    /// Marks the servers that are not started.
     fn prepare(&self, servers: &mut [ServerConfig]) {
         for server in servers {
             let is_left_out = match self {
@@ -84,18 +84,18 @@ impl Start {
     }
 }
 
-/// The reason of a server that is not started because a command can do without it.
+/// The reason of a server that is not started because a command does not need it.
 const NOT_NEEDED: &str = "not needed for this command";
 
-/// A gateway to talk to.
+/// A gateway to send requests to.
 pub(crate) enum Contact {
-    /// One that runs.
+    /// A running gateway.
     Running(Door),
-    /// One that was started for this command.
+    /// A gateway in this process, started for this command.
     Own { gateway: Arc<Gateway>, router: Router },
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Debug)]
 pub(crate) struct CallAnswer {
     /// The whole result.
@@ -104,22 +104,22 @@ pub(crate) struct CallAnswer {
     pub(crate) is_error: bool,
 }
 
-/// A message of the gateway in place of an answer.
+/// An error of a request to the gateway.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContactError {
-    /// The gateway could not be asked.
+    /// The request failed.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// It answered with an error.
+    /// The gateway answered with an error.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Contact {
-    /// The gateway that runs with this configuration, else one that is started.
+    /// Connects to the gateway that runs with this configuration, else starts one.
     ///
     /// # Errors
-    /// When the configuration is not trusted or has mistakes.
+    /// If the configuration is not trusted or has mistakes.
     pub(crate) async fn open(source: &Source, state: Option<&str>, start: Start) -> Result<Self, CliError> {
         match Self::running(source, state).await? {
             Some(running) => Ok(running),
@@ -127,11 +127,11 @@ impl Contact {
         }
     }
 
-    /// The gateway that runs with this configuration. One that does not take connections does not run,
-    /// whatever its process is doing.
+    /// Connects to the gateway that runs with this configuration. One that does not accept
+    /// connections does not run, even if its process exists.
     ///
     /// # Errors
-    /// When the configuration has mistakes and no gateway runs with it.
+    /// If the configuration has mistakes and no gateway runs with it.
     pub(crate) async fn running(source: &Source, state: Option<&str>) -> Result<Option<Self>, CliError> {
         let Some(door) = running_door(source, state)? else { return Ok(None) };
         match door.status().await {
@@ -143,7 +143,7 @@ impl Contact {
     /// Starts a gateway for this command.
     ///
     /// # Errors
-    /// When too many gateways have started one another, or approvals cannot be kept.
+    /// If too many gateways have started one another, or approvals cannot be saved.
     pub(crate) async fn start(
         mut config: Config,
         source: &Source,
@@ -155,7 +155,7 @@ impl Contact {
         let state = config.state.resolve(state);
         state::check_approvals(&config, state.as_deref())?;
         state::use_in(&mut config.gateway, state.as_deref().filter(|_| source.path().is_some()));
-        // Nobody but this process reaches it.
+        // Only this process can reach it.
         config.gateway.tokens.clear();
         config.gateway.after_change = Some(memory::give_back);
         let progress = Progress::new(config.servers.len(), "starting servers");
@@ -183,10 +183,10 @@ impl Contact {
         Ok(Self::Own { gateway, router })
     }
 
-    /// The tools that it has, under the names that models use.
+    /// Returns the tools of the gateway, under the names that models use.
     ///
     /// # Errors
-    /// When the gateway cannot be asked.
+    /// If the request fails.
     pub(crate) async fn catalog(&self) -> Result<Catalog, CliError> {
         if let Self::Running(door) = self {
             wait_until_started(door).await.map_err(|error| error.explain(door))?;
@@ -213,7 +213,7 @@ impl Contact {
     /// Calls a tool.
     ///
     /// # Errors
-    /// When the gateway cannot be asked, or refuses the request.
+    /// If the request fails, or the gateway rejects it.
     pub(crate) async fn call(&self, name: &str, arguments: &Raw) -> Result<CallAnswer, ContactError> {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -248,7 +248,7 @@ impl Contact {
         }
     }
 
-    /// An error with the name of what was asked, and advice.
+    /// Returns an error that names the gateway, with a hint.
     pub(crate) fn explain(&self, error: ContactError) -> CliError {
         match (self, error) {
             (Self::Running(door), ContactError::Ask(error)) => error.explain(door),
@@ -256,14 +256,14 @@ impl Contact {
         }
     }
 
-    /// Whether a server was started and has failed.
+    /// Returns whether a server was started and has failed.
     pub(crate) fn has_failed(&self, name: &str) -> bool {
         let Self::Own { gateway, .. } = self else { return false };
         let servers = gateway.servers();
         servers.iter().any(|server| server.name() == name && matches!(server.state(), State::Failed { .. }))
     }
 
-    /// Stops what was started.
+    /// Stops a gateway that was started for this command.
     pub(crate) async fn close(self) {
         if let Self::Own { gateway, .. } = self {
             gateway.stop().await;
@@ -271,7 +271,7 @@ impl Contact {
     }
 }
 
-/// Waits until no server of a gateway is starting, but not for one that takes too long.
+/// Waits until no server of a gateway is starting, or until a timeout.
 async fn wait_until_started(door: &Door) -> Result<(), AskError> {
     let mut progress: Option<Progress> = None;
     let began = Instant::now();
@@ -299,12 +299,12 @@ fn warn_of_slow(name: &str) {
     warn(&format!("server `{name}` is still starting, so its tools are missing; `pegboard doctor` examines it"));
 }
 
-/// The gateway that runs with this configuration. A file that is not trusted has no say in where that
-/// is looked for, and no secret of the user is sent for it. A gateway keeps its previous configuration
-/// while the file has mistakes, so it can be asked all the same.
+/// Returns the endpoint of the gateway that runs with this configuration. A file that is not
+/// trusted cannot choose where to look, and no secret of the user is sent because of it. A gateway
+/// keeps its previous configuration while the file has mistakes, so it can still be asked.
 ///
 /// # Errors
-/// When a trusted file has mistakes, and no gateway runs with it.
+/// If a trusted file has mistakes and no gateway runs with it.
 pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
     match trusted_config(source, state) {
         Ok(config) => registered_door(source, &config.state, state),
@@ -322,7 +322,8 @@ pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Optio
     }
 }
 
-/// The gateway that is registered in the state folder with this configuration.
+/// Returns the endpoint of the gateway that is registered in the state folder with this
+/// configuration.
 fn registered_door(source: &Source, folder: &StateFolder, state: Option<&str>) -> Result<Option<Door>, CliError> {
     let is_trusted = is_trusted(source, state);
     let Some(folder) = folder.resolve(state) else { return Ok(None) };
@@ -333,10 +334,11 @@ fn registered_door(source: &Source, folder: &StateFolder, state: Option<&str>) -
     running.map_or(Ok(None), |running| find::door(running, None, is_trusted))
 }
 
-/// The configuration without its secrets; an empty one in place of a file that is not trusted.
+/// Returns the configuration without its secrets; an empty one in place of a file that is not
+/// trusted.
 ///
 /// # Errors
-/// When a trusted file has mistakes.
+/// If a trusted file has mistakes.
 pub(crate) fn trusted_config(source: &Source, state: Option<&str>) -> Result<Config, CliError> {
     match source.path().filter(|_| is_trusted(source, state)) {
         Some(path) => crate::config::read_offline(path),
@@ -362,7 +364,7 @@ async fn send(router: &Router, request: Result<Request<Body>, axum::http::Error>
     body.map(|body| body.to_vec()).map_err(|error| ContactError::Refused(error.to_string()))
 }
 
-/// The answer in a document, or at the end of a stream of events.
+/// Parses the answer in a document, or at the end of an event stream.
 fn read_answer(body: &[u8]) -> Result<CallAnswer, ContactError> {
     let text = String::from_utf8_lossy(body);
     let documents = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).chain([text.trim()]);

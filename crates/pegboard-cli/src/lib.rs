@@ -1,9 +1,9 @@
 //! The command line of Pegboard: flags, settings, wiring and output.
 //!
-//! The work is done by the crates below this one; what is here decides where input comes
-//! from, which parts are put together, and what people and programs get to see. The
-//! binary calls [`run`]; [`cli::command`] is the one declaration from which parsing,
-//! help, completions, the man page and the reference are made.
+//! The work is done by the crates below this one. This crate decides where input comes from, which
+//! parts are combined, and how results are printed. The binary calls [`run`]; [`cli::command`] is
+//! the one declaration from which parsing, help, completions, the man page and the reference are
+//! made.
 //!
 //! ```
 //! let command = pegboard_cli::cli::command();
@@ -48,18 +48,18 @@ use crate::cli::{
     hidden::{Helper, HelperCli, QueryOutputArgs},
 };
 
-/// What a command that ran to its end has to say about its outcome.
+/// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It found what it was asked for.
+    /// The command succeeded.
     Yes,
-    /// It did its work, and the answer is no.
+    /// The command did its work, and the answer is no.
     No,
-    /// It was stopped before its end.
+    /// The command was interrupted.
     Interrupted,
 }
 
-/// Runs one command line and says how the process should end.
+/// Runs one command line and returns the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if args.get(1).is_some_and(|word| Helper::is_name(word)) {
@@ -119,14 +119,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Prints why there is no command to run. Help and version arrive here too; clap knows where each
-/// belongs.
+/// Prints why the command line cannot be parsed. Help and version arrive here too; clap knows where
+/// each belongs.
 fn explain(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Runs a command that the program calls itself with.
+/// Runs a hidden command that the program calls itself with.
 fn help_out(args: Vec<OsString>) -> ExitCode {
     match HelperCli::try_parse_from(args).map(|cli| cli.command) {
         Ok(Helper::Supervise(args)) => pegboard_process::supervise::run(args.part(), &args.command),
@@ -137,7 +137,7 @@ fn help_out(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// What `pegboard query-output` does, in a process that was started for it.
+/// Runs `pegboard query-output`, in a process that was started for it.
 fn query_output(args: QueryOutputArgs) -> ExitCode {
     let QueryOutputArgs { compact, raw, memory_bytes, cpu_seconds, filter } = args;
     pegboard_agent::outputs::worker::run(pegboard_agent::outputs::worker::FilterJob {

@@ -1,4 +1,4 @@
-//! The log: standard error, as text or as JSON.
+//! The log on standard error, as text or as JSON.
 
 mod buffer;
 mod layer;
@@ -30,14 +30,14 @@ use crate::{
 /// The target of the lines that servers write to standard error.
 const SERVER_OUTPUT: &str = "pegboard::server";
 
-/// Starts logging for this process, at `usual` unless the user says otherwise, and lets
-/// `telemetry` have the spans.
+/// Starts logging for this process, at the level `usual` unless a flag sets another, and passes
+/// spans to `telemetry`.
 pub(crate) fn start(args: &LogArgs, usual: &str, telemetry: Option<&Telemetry>) -> Result<(), CliError> {
     start_with(args, usual, telemetry, None)
 }
 
-/// [`start`] that keeps the last lines in memory too: whatever the log shows, those keep what is
-/// worth an `info`.
+/// [`start`] that also buffers the most recent lines in memory, from the level `info` even if the
+/// log shows less.
 pub(crate) fn start_with(
     args: &LogArgs,
     usual: &str,
@@ -55,14 +55,14 @@ pub(crate) fn start_with(
         LogFormat::Json => Form::Json,
     };
     let log = Log::new(form, |line: &str, _| {
-        // Whoever reads the log may have gone; that is no reason to stop.
+        // A closed standard error is not a reason to stop.
         let _ = std::io::stderr().write_all(line.as_bytes());
     });
     let kept = buffer.map(|buffer| {
         let buffer = Arc::clone(buffer);
         let keep = move |line: &str, server: Option<String>| buffer.push(server, line.trim_end().to_owned());
         let filter = filter.clone().with_default(kept_level(&filter));
-        // What a server writes before it is ready is the reason why it does not become so.
+        // The output of a server before it is ready is the reason if it does not become ready.
         Log::new(Form::Text(Style::Plain), keep).with_filter(filter.with_target(SERVER_OUTPUT, LevelFilter::DEBUG))
     });
     let started = tracing_subscriber::registry()
@@ -73,13 +73,13 @@ pub(crate) fn start_with(
     started.map_err(|error| CliError::new(format!("cannot start logging: {error}")))
 }
 
-/// The level of the lines in memory: that of the log, or `info` if that shows less.
+/// Returns the level of the buffered lines: that of the log, or `info` if that is lower.
 fn kept_level(filter: &Targets) -> LevelFilter {
     filter.default_level().unwrap_or(LevelFilter::OFF).max(LevelFilter::INFO)
 }
 
-/// A bare word must be a level: the filter would take it for the name of a part of us that
-/// does not exist, and log nothing.
+/// Parses a filter. A bare word must be a level: the filter would take it for the name of a part of
+/// the program that does not exist, and log nothing.
 fn filter(level: &str) -> Option<Targets> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let is_fine = |part: &str| part.contains('=') || LEVELS.contains(&part.trim().to_lowercase().as_str());

@@ -1,4 +1,4 @@
-//! Model files that people bring.
+//! Model files of the user.
 
 use std::{borrow::Cow, path::Path, sync::Arc};
 
@@ -6,10 +6,10 @@ use pegboard_engine::Model;
 
 use crate::{catalogs::read_bounded, error::CliError};
 
-/// A larger file is no model; the one that is built in has a hundredth of this.
+/// Maximum size of a model file; the built-in one has a hundredth of this.
 const MAX_MODEL_BYTES: usize = 1 << 30;
 
-/// The model in the file at `path`, or `None` for the one that is built in.
+/// Reads the model at `path`; `None` without a path, for the built-in one.
 pub(crate) fn read(path: Option<&Path>) -> Result<Option<Arc<Model>>, CliError> {
     let Some(path) = path else { return Ok(None) };
     let bytes = read_bounded(path, MAX_MODEL_BYTES)?;

@@ -10,17 +10,17 @@ use pegboard_upstream::{
 
 use crate::{error::CliError, source::Source};
 
-/// How many gateways may run behind one another. A gateway for a team behind a gateway for a person is
-/// useful; a longer chain is a configuration that starts itself.
+/// Maximum number of nested gateways. A gateway for a team behind a gateway for a person is useful;
+/// a longer chain is a configuration that starts itself.
 const MAX_CHAIN: u32 = 3;
 
-/// Why a server entry that is the same gateway is not started.
+/// The reason why a server entry that is the same gateway is not started.
 pub(crate) const SERVES_ITSELF: &str = "the server is Pegboard itself with the same configuration";
 
 /// Checks that this process may start servers.
 ///
 /// # Errors
-/// When too many gateways started one another to get here.
+/// If too many nested gateways led to this process.
 pub(crate) fn check_depth() -> Result<(), CliError> {
     let depth = environment::gateway_depth();
     if depth < MAX_CHAIN {
@@ -42,9 +42,9 @@ pub(crate) fn refuse_itself(servers: &mut [ServerConfig], config: &Path) {
     }
 }
 
-/// Whether a command line starts a gateway with the configuration at `config`. `named` is its
-/// `PEGBOARD_CONFIG`. A command line that names a file by other means is not recognised; the limit on
-/// nested gateways ends it.
+/// Returns whether a command line starts a gateway with the configuration at `config`. `named` is
+/// its `PEGBOARD_CONFIG`. A command line that names a file by other means is not recognised; the
+/// limit on nested gateways ends it.
 pub(crate) fn serves(command: &str, args: &[String], named: Option<&str>, cwd: Option<&Path>, config: &Path) -> bool {
     // The words of a script for a shell, too.
     let words = std::iter::once(command).chain(args.iter().flat_map(|arg| arg.split_whitespace()));
@@ -70,7 +70,7 @@ pub(crate) fn serves(command: &str, args: &[String], named: Option<&str>, cwd: O
     }
 }
 
-/// Whether a word of a command line is our own program.
+/// Returns whether a word of a command line is Pegboard's own program.
 pub(crate) fn is_our_program(word: &str) -> bool {
     let file = word.rsplit(['/', '\\']).next().unwrap_or(word);
     file == "pegboard" || file.eq_ignore_ascii_case("pegboard.exe")

@@ -1,4 +1,4 @@
-//! Where results go and what they look like.
+//! Printing of results: JSON, text and tables.
 
 use std::io::{IsTerminal, Write, stdout};
 
@@ -12,22 +12,22 @@ use crate::{
     terminal_text::{columns_of, cut},
 };
 
-/// What matters in a line.
+/// Style for the important part of a line.
 pub(crate) const STRONG: Style = AnsiColor::Green.on_default().bold();
-/// What accompanies it.
+/// Style for the secondary part of a line.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
-/// The fewest columns in which a description says something.
+/// Minimum width of a description.
 const LEAST_DESCRIPTION: usize = 12;
 
-/// Columns between two cells of a table.
+/// Width of the gap between two cells of a table.
 const GAP: usize = 2;
 
-/// The table width when nobody says how wide the terminal is.
+/// Table width if the terminal does not report one.
 const WIDTH_WITHOUT_TERMINAL: u16 = 100;
 
 impl OutputArgs {
-    /// What was asked for, or what suits standard output.
+    /// Returns the requested format, or the one that suits standard output.
     pub(crate) fn format(&self) -> Format {
         self.format.unwrap_or(if stdout().is_terminal() { Format::Text } else { Format::Json })
     }
@@ -41,7 +41,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
     raw(text.as_bytes())
 }
 
-/// Prints text as it is; colours only where the terminal takes them.
+/// Prints text unchanged; colours only if the terminal supports them.
 pub(crate) fn text(text: &str) -> Result<(), CliError> {
     let mut out = anstream::stdout();
     out.write_all(text.as_bytes())?;
@@ -49,7 +49,7 @@ pub(crate) fn text(text: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Prints bytes as they are.
+/// Prints bytes unchanged.
 pub(crate) fn raw(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = stdout().lock();
     out.write_all(bytes)?;
@@ -57,15 +57,15 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How many columns a page of text may take.
+/// Returns the number of columns of the output.
 pub(crate) fn width() -> usize {
     // Some terminals say that they have no columns at all.
     let columns = Table::new().width().filter(|width| stdout().is_terminal() && *width > 0);
     columns.unwrap_or(WIDTH_WITHOUT_TERMINAL).into()
 }
 
-/// `text` in lines of at most `width` columns where its words allow it; the first begins
-/// behind `first` spaces, the others behind `rest`.
+/// Wraps `text` to lines of at most `width` columns, if its words allow it; the first is indented
+/// by `first` spaces, the others by `rest`.
 pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> String {
     let mut page = " ".repeat(first);
     let mut column = first;
@@ -87,14 +87,14 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> St
     page
 }
 
-/// A plain table: no lines, one row a line, cut to the terminal. Where not even its numbers fit, each
-/// row becomes a short list.
+/// Renders a plain table: no rules, one row per line, cut to the terminal. If not even its numbers
+/// fit, each row becomes a short list.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let width = u16::try_from(width()).unwrap_or(WIDTH_WITHOUT_TERMINAL);
     table_in(width, head, rows, numbers)
 }
 
-/// [`table`] of so many columns.
+/// Renders a [`table`] of this width.
 fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let widest = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| columns_of(cell));
@@ -153,7 +153,7 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
     text
 }
 
-/// A row of a table that is too wide, its first cell above the others.
+/// Renders a row of a table that is too wide as a list, its first cell above the others.
 fn list_of(head: &[&str], row: &[String]) -> String {
     let Some((first, rest)) = row.split_first() else { return String::new() };
     let titles = &head[1..];
@@ -162,7 +162,7 @@ fn list_of(head: &[&str], row: &[String]) -> String {
     format!("{STRONG}{first}{STRONG:#}\n{}", lines.collect::<String>())
 }
 
-/// A cell in the colour of its column; the table drops colours where there is no terminal.
+/// Returns a cell in the colour of its column; the table drops colours without a terminal.
 fn styled(text: String, title: &str) -> Cell {
     let cell = Cell::new(text);
     match title {
@@ -172,7 +172,7 @@ fn styled(text: String, title: &str) -> Cell {
     }
 }
 
-/// A number, its digits in groups of three.
+/// Formats a number with its digits in groups of three.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -185,12 +185,12 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// `1 tool`, `2 tools`.
+/// Formats a count with its noun: `1 tool`, `2 tools`.
 pub(crate) fn counted(number: usize, what: &str) -> String {
     format!("{} {what}{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
-/// A number without needless zeros, for JSON: integers stay integers.
+/// Returns a number for JSON without needless zeros: integers stay integers.
 pub(crate) fn number(value: f64) -> serde_json::Value {
     if value.fract() == 0.0 && value.abs() < 1e15 { serde_json::json!(value as i64) } else { serde_json::json!(value) }
 }

@@ -18,15 +18,15 @@ pub(crate) use self::unix::{
     StopSignals, TerminalModes, connect_through, error_size, forget_typed, let_streams_block, output_size, read_line,
 };
 
-/// The longest line that a terminal hands over.
+/// Maximum length of a line of terminal input.
 pub(crate) const MAX_LINE: usize = 4096;
 
-/// Who asks the program to stop.
+/// The origin of a stop signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The user at the keyboard, who wants this run to end.
+    /// The user at the keyboard, to end this run.
     Interrupt,
-    /// The system, which wants the program to end.
+    /// The system, to end the program.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only signals tell this"))]
     Terminate,
 }
@@ -47,7 +47,7 @@ mod tests {
         other::let_streams_block();
         assert_eq!((other::output_size(), other::error_size()), (None, None));
         assert!(other::connect_through(reqwest::Client::builder(), "/x".into()).is_none());
-        // Not called: it would take the next line of whoever runs the tests.
+        // Not called: it would take the next line of the terminal that runs the tests.
         let _ = other::read_line::<fn() -> bool>;
         let mut signals = other::StopSignals::new();
         let mut next = pin!(signals.next());

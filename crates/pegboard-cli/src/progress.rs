@@ -1,4 +1,4 @@
-//! A progress bar for whatever takes longer than a second.
+//! A progress bar for work that takes longer than a second.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError, Sender},
@@ -8,27 +8,27 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Work that ends sooner shows nothing.
+/// Delay before the bar appears; shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often the bar moves by itself, so that a long step does not look like a standstill.
+/// Tick interval of the bar, so that a long step does not look like a standstill.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Shows on standard error, if that is a terminal, once the work has taken a second.
+/// A progress bar on standard error, if that is a terminal, once the work has taken a second.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Dropped to tell the waiting thread that the work is done.
+    /// Dropped to signal the waiting thread that the work is done.
     done: Option<Sender<()>>,
     waiting: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Work of so many steps.
+    /// Returns a bar for work of so many steps.
     pub(crate) fn new(steps: usize, what: &str) -> Self {
         Self::start(Some(steps as u64), "{spinner} {msg} {wide_bar} {pos}/{len} {elapsed}", what)
     }
 
-    /// Work that cannot be counted.
+    /// Returns a spinner for work that cannot be counted.
     pub(crate) fn waiting(what: &str) -> Self {
         Self::start(None, "{spinner} {msg} {elapsed}", what)
     }

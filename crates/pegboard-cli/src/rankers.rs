@@ -14,7 +14,7 @@ use pegboard_llm::embeddings::{Embedder, EmbeddingRanker};
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
 
-/// A ranker that people can choose.
+/// A ranker that users can choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum RankerName {
     /// Exact names, keywords (fielded BM25, typos, multiple intents) and meaning
@@ -36,7 +36,7 @@ pub(crate) enum RankerName {
 }
 
 impl RankerName {
-    /// All of them.
+    /// All rankers.
     pub(crate) const ALL: &'static [Self] = &[
         Self::Hybrid,
         Self::Regex,
@@ -89,7 +89,7 @@ impl RankerName {
         Self::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default()
     }
 
-    /// The ranker, if its index can be kept in a file.
+    /// Returns the ranker, if its index can be cached in a file.
     pub(crate) fn build_with_kept_index(self, model: Option<&Arc<Model>>) -> Option<Arc<dyn PersistentIndex>> {
         match self {
             Self::Hybrid => Some(Arc::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model))))),
@@ -98,8 +98,7 @@ impl RankerName {
         }
     }
 
-    /// A ranker with these settings. Those that know meaning take it from `model`, or
-    /// from the one that is built in.
+    /// Returns a ranker with these settings. Semantic rankers use `model`, or the built-in one.
     pub(crate) fn build(self, model: Option<&Arc<Model>>, token_bonus: f64) -> Box<dyn Ranker> {
         match self {
             Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
@@ -114,12 +113,11 @@ impl RankerName {
     }
 }
 
-/// The rankers of all dialects, each made once, so that whoever searches the same way
-/// shares an index. `chosen` is used instead of the dialects' own, and `model` instead of the
-/// one that is built in.
+/// Returns the rankers of all dialects, each made once, so that sessions with the same ranker share
+/// an index. `chosen` replaces the dialects' own rankers, and `model` the built-in one.
 ///
-/// With an embedder their tools are embedded in the background, so this must be called inside a
-/// runtime then.
+/// With an embedder, tools are embedded in the background, so it must then be called inside a
+/// runtime.
 pub(crate) fn shared_rankers(
     chosen: Option<RankerName>,
     model: Option<Arc<Model>>,

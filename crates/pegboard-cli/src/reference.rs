@@ -7,10 +7,10 @@ use clap::{Arg, Command};
 
 use crate::{cli, config};
 
-/// The manual page of the whole command line, all commands included.
+/// Renders the manual page of the whole command line, all commands included.
 ///
 /// # Errors
-/// When rendering fails, which only a full memory can cause.
+/// If rendering fails, which only a full memory can cause.
 pub fn man_page() -> std::io::Result<Vec<u8>> {
     let command = cli::command();
     let man = clap_mangen::Man::new(command.clone());
@@ -34,7 +34,7 @@ pub fn man_page() -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The command-line reference as Markdown.
+/// Renders the command-line reference as Markdown.
 pub fn markdown() -> String {
     let command = cli::command();
     let mut text = String::from("# Command line\n\n");
@@ -50,12 +50,12 @@ pub fn markdown() -> String {
     text
 }
 
-/// The reference of the configuration file as Markdown.
+/// Renders the reference of the configuration file as Markdown.
 pub fn configuration() -> String {
     config::markdown()
 }
 
-/// The JSON Schema of the configuration file.
+/// Renders the JSON Schema of the configuration file.
 pub fn configuration_schema() -> String {
     format!("{:#}\n", config::schema())
 }
@@ -101,7 +101,7 @@ fn describe_arg(arg: &Arg, text: &mut String) {
     }
 }
 
-/// The checks of `pegboard doctor`, as Markdown.
+/// Renders the checks of `pegboard doctor` as Markdown.
 pub fn doctor() -> String {
     let checks = crate::commands::doctor::reference();
     format!(
@@ -114,7 +114,7 @@ pub fn doctor() -> String {
     )
 }
 
-/// The rules of `pegboard lint`, as a table in Markdown.
+/// Renders the rules of `pegboard lint` as a table in Markdown.
 pub fn lint_rules() -> String {
     format!("| rule | severity | what is wrong |\n| --- | --- | --- |\n{}", crate::commands::lint::reference())
 }

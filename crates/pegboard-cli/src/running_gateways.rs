@@ -1,4 +1,4 @@
-//! Which gateways run here, for whoever looks for one: a folder with a small file for each.
+//! The registry of running gateways: a folder with a small file for each.
 
 use std::{
     fs,
@@ -10,37 +10,37 @@ use pegboard_process::processes;
 use pegboard_state::platform;
 use serde::{Deserialize, Serialize};
 
-/// Files that are looked at; there are as many as gateways, and those that crashed.
+/// Maximum number of entries; there is one for each gateway, including those that crashed.
 const MAX_FILES: usize = 1000;
 
-/// What such a file may have.
+/// Maximum size of an entry.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The ending of their names.
+/// The extension of entries.
 const ENTRY: &str = "json";
 
-/// The ending of the names of sockets.
+/// The extension of sockets.
 const SOCKET: &str = "sock";
 
-/// A gateway that runs.
+/// A running gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Running {
     pub(crate) pid: u32,
-    /// Where clients connect.
+    /// The URL for clients.
     pub(crate) endpoint: Option<String>,
-    /// Where it can be asked how it is, if that is not the same.
+    /// The control socket, if the control API is not at the URL.
     pub(crate) socket: Option<PathBuf>,
     /// Its configuration file.
     pub(crate) configuration: Option<PathBuf>,
 }
 
-/// Below the state folder: the gateways that run.
+/// Returns the registry folder below the state folder.
 pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join("running")
 }
 
-/// An entry that goes away with whoever holds it.
+/// A registry entry that is removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Registration(PathBuf);
 
@@ -50,7 +50,7 @@ impl Drop for Registration {
     }
 }
 
-/// Lets a gateway be found.
+/// Registers a gateway.
 pub(crate) fn register(folder: &Path, running: &Running) -> io::Result<Registration> {
     platform::make_folder_private(folder)?;
     let path = folder.join(format!("{}.{ENTRY}", running.pid));
@@ -65,7 +65,7 @@ pub(crate) fn register(folder: &Path, running: &Running) -> io::Result<Registrat
     Ok(Registration(path))
 }
 
-/// The gateways that run, by their process numbers. What others have left behind is removed.
+/// Returns the running gateways, by process number. Entries of ended processes are removed.
 pub(crate) fn list(folder: &Path) -> Vec<Running> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_FILES);
     let mut running: Vec<Running> = entries.filter_map(|entry| look(&entry.path())).collect();
@@ -73,7 +73,7 @@ pub(crate) fn list(folder: &Path) -> Vec<Running> {
     running
 }
 
-/// What a file says, if whoever wrote it still runs.
+/// Reads an entry, if its process still runs.
 fn look(path: &Path) -> Option<Running> {
     let pid: u32 = path.file_stem()?.to_str()?.parse().ok()?;
     let ending = path.extension()?;
@@ -92,7 +92,8 @@ fn look(path: &Path) -> Option<Running> {
     serde_json::from_slice(&bytes).ok().filter(|running: &Running| running.pid == pid)
 }
 
-/// Where the control socket of this process can be: where sockets usually are, or in `folder`.
+/// Returns the path for the control socket of this process: where sockets usually are, or in
+/// `folder`.
 pub(crate) fn socket(folder: &Path) -> io::Result<PathBuf> {
     let usual = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let usual = usual.filter(|usual| usual.is_absolute() && usual.is_dir()).map(|usual| usual.join("pegboard"));

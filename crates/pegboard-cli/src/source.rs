@@ -1,4 +1,4 @@
-//! Which configuration a command works with.
+//! The configuration that a command uses.
 
 use std::path::{Path, PathBuf};
 
@@ -14,22 +14,22 @@ use crate::{
 /// The name of a configuration file that is found in a folder.
 const FILE: &str = "pegboard.json";
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The user names it: on the command line, or in `PEGBOARD_CONFIG`.
+    /// Given by the user: on the command line, or in `PEGBOARD_CONFIG`.
     Named(PathBuf),
     /// `pegboard.json` in the working folder, or in one above it.
     Folder(PathBuf),
-    /// The user's own, which `pegboard import --write` writes.
+    /// The user configuration, which `pegboard import --write` writes.
     Own(PathBuf),
-    /// There is none: the demo.
+    /// The demo, because there is no file.
     Demo,
-    /// The demo, because the user asks for it.
+    /// The demo, because the user asked for it.
     ChosenDemo,
 }
 
-/// Flags by which a configuration is named.
+/// Flags that select a configuration.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgs {
     /// Configuration file [default: `pegboard.json` in this folder or above, else your user
@@ -46,7 +46,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) check_trust: bool,
 }
 
-/// [`ConfigArgs`] for commands that take the file as an argument too.
+/// [`ConfigArgs`] for commands that also accept the file as an argument.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgument {
     /// Configuration file [default: `pegboard.json` in this folder or above, else your user
@@ -68,29 +68,29 @@ pub(crate) struct ConfigArgument {
 }
 
 impl ConfigArgs {
-    /// The configuration that is meant.
+    /// Returns the selected configuration.
     pub(crate) fn source(&self) -> Source {
         Source::find(self.config.as_deref(), self.demo).checking(self.check_trust)
     }
 }
 
 impl ConfigArgument {
-    /// The configuration that is meant.
+    /// Returns the selected configuration.
     pub(crate) fn source(&self) -> Source {
         Source::find(self.argument.as_deref().or(self.config.as_deref()), self.demo).checking(self.check_trust)
     }
 }
 
 impl Source {
-    /// The first that there is: the file that is named, `pegboard.json` in the working folder or
-    /// above it, the user's own file, the demo.
+    /// Returns the first that exists: the named file, `pegboard.json` in the working folder or
+    /// above it, the user configuration, the demo.
     pub(crate) fn find(named: Option<&Path>, is_demo: bool) -> Self {
         let env = |name: &str| std::env::var(name).ok();
         let own = Surroundings { os: Os::current(), env: &env }.own_configuration();
         Self::find_in(named, is_demo, std::env::current_dir().ok().as_deref(), own)
     }
 
-    /// The configuration that is found by a command that runs in `folder` and names none.
+    /// Returns the configuration for a command that runs in `folder` and names none.
     pub(crate) fn found_from(folder: &Path) -> Self {
         let env = |name: &str| std::env::var(name).ok();
         let own = Surroundings { os: Os::current(), env: &env }.own_configuration();
@@ -113,12 +113,12 @@ impl Source {
         }
     }
 
-    /// Whether its content must be trusted.
+    /// Returns whether the content of the file must be trusted.
     pub(crate) fn needs_trust(&self) -> bool {
         matches!(self, Self::Folder(_))
     }
 
-    /// The same, where a file that is named must be trusted too if `checks_trust`.
+    /// Returns the source where a named file must be trusted too, if `checks_trust`.
     fn checking(self, checks_trust: bool) -> Self {
         match self {
             Self::Named(path) if checks_trust => Self::Folder(path),
@@ -126,7 +126,7 @@ impl Source {
         }
     }
 
-    /// The file, if there is one.
+    /// Returns the file, if there is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Named(path) | Self::Folder(path) | Self::Own(path) => Some(path),
@@ -134,7 +134,7 @@ impl Source {
         }
     }
 
-    /// Says which configuration is used, unless the user has named it.
+    /// Prints which configuration is used, unless the user has named it.
     pub(crate) fn announce(&self) {
         match self {
             Self::Named(_) | Self::ChosenDemo => {}
@@ -147,11 +147,11 @@ impl Source {
         }
     }
 
-    /// Loads the file, if there is one. A file that was found in a folder must be trusted as it is:
-    /// nothing in it is used before.
+    /// Loads the file, if there is one. A file that was found in a folder must be trusted with its
+    /// content: nothing in it is used before.
     ///
     /// # Errors
-    /// When it cannot be read, or is not trusted and the user does not want to trust it or cannot be
+    /// If it cannot be read, or is not trusted and the user does not confirm or cannot be
     /// asked.
     pub(crate) fn load(&self, state: Option<&str>) -> Result<Option<Content>, CliError> {
         let Some(path) = self.path() else { return Ok(None) };
@@ -162,10 +162,10 @@ impl Source {
         Ok(Some(content))
     }
 
-    /// Reads it, for a command that starts its servers.
+    /// Reads the configuration, for a command that starts its servers.
     ///
     /// # Errors
-    /// When it is not trusted, or has mistakes.
+    /// If it is not trusted, or has mistakes.
     pub(crate) fn read(&self, state: Option<&str>) -> Result<Config, CliError> {
         match self.load(state)? {
             Some(content) => content.read(),
@@ -173,18 +173,18 @@ impl Source {
         }
     }
 
-    /// Reads it, for a command that starts no server; without a file, nothing is set.
+    /// Reads the configuration, for a command that starts no server; empty without a file.
     ///
     /// # Errors
-    /// When it is not trusted, or has mistakes.
+    /// If it is not trusted, or has mistakes.
     pub(crate) fn read_offline(&self, state: Option<&str>) -> Result<Config, CliError> {
         self.load(state)?.map_or_else(|| Ok(Config::default()), |content| content.read_offline())
     }
 
-    /// The file, for a command that has no use for the demo.
+    /// Returns the file, for a command that cannot use the demo.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub(crate) fn file(&self) -> Result<&Path, CliError> {
         self.path().ok_or_else(|| {
             CliError::new("no configuration found").hint(
@@ -195,10 +195,10 @@ impl Source {
     }
 }
 
-/// The user's own configuration file, whether it is there or not.
+/// Returns the path of the user configuration, even if the file does not exist.
 ///
 /// # Errors
-/// When there is no home folder.
+/// If there is no home folder.
 pub(crate) fn own_file() -> Result<PathBuf, CliError> {
     let env = |name: &str| std::env::var(name).ok();
     Surroundings { os: Os::current(), env: &env }.own_configuration().ok_or_else(|| {

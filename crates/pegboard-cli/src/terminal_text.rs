@@ -1,8 +1,8 @@
-//! Texts of models and servers, made harmless for a terminal.
+//! Sanitizing of untrusted text for a terminal.
 
 use pegboard_core::text::{CUT, word_end};
 
-/// Takes what steers a terminal out of a text that comes in pieces, wherever these are cut.
+/// Removes control sequences from a text that comes in pieces, at any cut.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
     inside: Inside,
@@ -11,25 +11,25 @@ pub(crate) struct Cleaner {
 /// The kind of escape sequence that a piece ends in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Inside {
-    /// None; this is text.
+    /// None; plain text.
     #[default]
     Nothing,
-    /// One whose kind the next character tells.
+    /// One whose kind depends on the next character.
     Escape,
     /// One that ends with a letter.
     Control,
-    /// One that carries a text of its own.
+    /// One that contains a text.
     Text,
 }
 
 impl Cleaner {
-    /// The next piece, without escape sequences and other controls.
+    /// Returns the next piece without escape sequences and other control characters.
     pub(crate) fn clean(&mut self, piece: &str) -> String {
         piece.chars().filter(|c| self.keeps(*c)).collect()
     }
 
-    /// Whether a character is text. What is no well-formed sequence ends with its line: it
-    /// must not swallow everything behind it.
+    /// Returns whether a character is text. A malformed sequence ends with its line: it must not
+    /// swallow everything after it.
     fn keeps(&mut self, c: char) -> bool {
         use Inside::{Control, Escape, Nothing, Text};
         let was = self.inside;
@@ -50,22 +50,21 @@ impl Cleaner {
     }
 }
 
-/// A text without what steers a terminal.
+/// Returns a text without control sequences.
 pub(crate) fn clean(text: &str) -> String {
     Cleaner::default().clean(text)
 }
 
-/// Characters of a text that are looked at for one line of it.
+/// Maximum number of characters that are considered for one line.
 const MAX_LINE: usize = 4000;
 
-/// The beginning of a text on one line of at most `width` columns.
+/// Returns the beginning of a text on one line of at most `width` columns.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let words = clean(&text.chars().take(MAX_LINE).collect::<String>());
     cut(&words.split_whitespace().collect::<Vec<_>>().join(" "), width)
 }
 
-/// A line in which what steers a terminal can be seen. Whoever decides about it must not be
-/// shown less than there is.
+/// Returns a line with visible control characters. A user who decides about it must see all of it.
 pub(crate) fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     for c in line.chars() {
@@ -74,7 +73,7 @@ pub(crate) fn visible(line: &str) -> String {
     shown
 }
 
-/// The beginning of a line, as far as its words fit.
+/// Cuts a line to the words that fit.
 pub(crate) fn cut(line: &str, width: usize) -> String {
     let mut used = 0;
     let mut end = 0;
@@ -83,7 +82,7 @@ pub(crate) fn cut(line: &str, width: usize) -> String {
         if used > width {
             return format!("{}{CUT}", &line[..word_end(line, end)]);
         }
-        // What is cut off leaves room for the sign that says so.
+        // The cut leaves room for the ellipsis.
         if used < width {
             end = at + c.len_utf8();
         }
@@ -91,7 +90,7 @@ pub(crate) fn cut(line: &str, width: usize) -> String {
     line.to_owned()
 }
 
-/// JSON on one line, with everything escaped that steers a terminal: still the same JSON.
+/// Returns JSON on one line with all control characters escaped: still the same JSON.
 pub(crate) fn json_line(value: &serde_json::Value) -> String {
     let text = value.to_string();
     let mut line = String::with_capacity(text.len() + 1);
@@ -106,20 +105,20 @@ pub(crate) fn json_line(value: &serde_json::Value) -> String {
     line
 }
 
-/// Whether a terminal takes it for text. Marks that turn the direction of what follows make
-/// one text look like another.
+/// Returns whether a terminal shows a character as text. Direction marks are excluded, because they
+/// make one text look like another.
 fn is_plain(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks = matches!(c, '\u{2028}' | '\u{2029}');
     matches!(c, '\n' | '\t') || !(c.is_control() || turns || breaks)
 }
 
-/// How many columns a line takes, rather too many than too few.
+/// Returns the width of a line in columns, overestimated if in doubt.
 pub(crate) fn columns_of(line: &str) -> usize {
     line.chars().map(columns).sum()
 }
 
-/// How many columns a character takes, rather too many than too few.
+/// Returns the width of a character in columns, overestimated if in doubt.
 fn columns(c: char) -> usize {
     match c {
         '\0'..='\u{10ff}' | '\u{2000}'..='\u{2e7f}' => 1,

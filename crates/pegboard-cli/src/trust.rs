@@ -1,8 +1,8 @@
 //! Configuration files that the user trusts to start programs.
 //!
 //! A `pegboard.json` comes with a cloned repository or an unpacked archive as easily as from the
-//! user. So one that was found in a folder starts nothing until the user says so, for its path and
-//! its content: a file that changes is asked about again.
+//! user. So a file that was found in a folder starts nothing until the user trusts it, for its path
+//! and its content: after a change the user is asked again.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use crate::{
     terminal_text,
 };
 
-/// The files of the store.
-const KIND: FileKind = FileKind { name: "trust", version: 1, max_bytes: 64 << 10 };
+/// The kind of files in the store.
+const KIND: Kind = Kind { name: "trust", version: 1, max_bytes: 64 << 10 };
 
-/// A file that is trusted.
+/// A trusted file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Trusted {
     pub(crate) path: PathBuf,
@@ -33,16 +33,16 @@ pub(crate) struct Trusted {
 }
 
 impl Trusted {
-    /// A file with this content.
+    /// Returns the entry for a file with this content.
     ///
     /// # Errors
-    /// When there is no such path.
+    /// If the path does not exist.
     pub(crate) fn of(path: &Path, content: &[u8]) -> Result<Self, CliError> {
         let path = fs::canonicalize(path).map_err(|error| CliError::read(path, error))?;
         Ok(Self { path, sha256: hex(&digest(content)) })
     }
 
-    /// What has become of the file since it was trusted.
+    /// Returns the state of the file since it was trusted.
     pub(crate) fn condition(&self) -> Condition {
         if !self.path.is_file() {
             return Condition::Missing;
@@ -55,14 +55,14 @@ impl Trusted {
     }
 }
 
-/// What has become of a file since it was trusted.
+/// The state of a file since it was trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It is as it was, and so it is trusted.
+    /// The content is the same: the file is trusted.
     Unchanged,
-    /// It has another content, which is not trusted.
+    /// The content is different: the file is not trusted.
     Changed,
-    /// It is gone, or cannot be read.
+    /// The file does not exist or cannot be read.
     Missing,
 }
 
@@ -79,7 +79,7 @@ impl Condition {
 /// Checks that a file is trusted with this content. On a terminal the user is asked.
 ///
 /// # Errors
-/// When it is not.
+/// If it is not trusted.
 pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliError> {
     let now = Trusted::of(content.path(), content.bytes())?;
     if is_trusted(&now, state) {
@@ -102,20 +102,20 @@ pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliErr
     trust(&now, state)
 }
 
-/// Whether a file is trusted with this content; nobody is asked.
+/// Returns whether a file is trusted with this content, without asking the user.
 pub(crate) fn is_content_trusted(content: &Content, state: Option<&str>) -> bool {
     Trusted::of(content.path(), content.bytes()).is_ok_and(|now| is_trusted(&now, state))
 }
 
-/// Whether a file is trusted as it is now; nobody is asked.
+/// Returns whether a file is trusted with its present content, without asking the user.
 pub(crate) fn is_file_trusted(path: &Path, state: Option<&str>) -> bool {
     path.is_file() && Content::load(path).is_ok_and(|content| is_content_trusted(&content, state))
 }
 
-/// Trusts a file as it was examined.
+/// Trusts a file with this content.
 ///
 /// # Errors
-/// When that cannot be saved.
+/// If that cannot be saved.
 pub(crate) fn trust(file: &Trusted, state: Option<&str>) -> Result<(), CliError> {
     let store = open(state)?.ok_or_else(|| {
         CliError::new("no state folder to save trusted files in")
@@ -125,10 +125,10 @@ pub(crate) fn trust(file: &Trusted, state: Option<&str>) -> Result<(), CliError>
     store.save(&name_of(&file.path), &body).map_err(|error| CliError::new("cannot save trust").because(error))
 }
 
-/// Trusts no longer a file; whether it was trusted.
+/// Stops trusting a file, and returns whether it was trusted.
 ///
 /// # Errors
-/// When that cannot be saved.
+/// If that cannot be saved.
 pub(crate) fn distrust(path: &Path, state: Option<&str>) -> Result<bool, CliError> {
     let Some(store) = open(state)? else { return Ok(false) };
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -140,10 +140,10 @@ pub(crate) fn distrust(path: &Path, state: Option<&str>) -> Result<bool, CliErro
     Ok(true)
 }
 
-/// All files that are trusted, by path.
+/// Returns all trusted files, by path.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// If they cannot be listed.
 pub(crate) fn list(state: Option<&str>) -> Result<Vec<Trusted>, CliError> {
     let Some(store) = open(state)? else { return Ok(Vec::new()) };
     let names = store.names().map_err(|error| CliError::new("cannot list trusted files").because(error))?;
@@ -157,7 +157,7 @@ pub(crate) fn is_trusted(now: &Trusted, state: Option<&str>) -> bool {
     store.is_some_and(|store| load(&store, &name_of(&now.path)).as_ref() == Some(now))
 }
 
-/// Whether the file was trusted with another content.
+/// Returns whether the file was trusted with another content.
 fn was_trusted(now: &Trusted, state: Option<&str>) -> bool {
     let store = open(state).ok().flatten();
     store.is_some_and(|store| load(&store, &name_of(&now.path)).is_some_and(|then| then != *now))
@@ -174,7 +174,7 @@ fn load(store: &Store, name: &str) -> Option<Trusted> {
     }
 }
 
-/// The store below the state folder. The file itself has no say in where that is.
+/// Opens the store below the state folder. The file itself cannot choose that folder.
 fn open(state: Option<&str>) -> Result<Option<Store>, CliError> {
     // Nor has the working folder, which may have come with the file.
     let given = state.filter(|state| *state == "none" || Path::new(state).is_absolute());
@@ -184,7 +184,7 @@ fn open(state: Option<&str>) -> Result<Option<Store>, CliError> {
     store.map(Some).map_err(|error| CliError::new(format!("cannot use `{}`", folder.display())).because(error))
 }
 
-/// The name of an entry: paths can be longer than names of files.
+/// Returns the name of an entry: paths can be longer than file names.
 fn name_of(path: &Path) -> String {
     hex(&digest(path.as_os_str().as_encoded_bytes())[..16])
 }
@@ -193,11 +193,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The programs that a file starts and the addresses that it connects to, one a line and in full:
-/// what is not shown is not decided about.
+/// Returns the programs that a file starts and the addresses that it connects to, one per line and
+/// complete, because the user decides about all of it.
 ///
 /// # Errors
-/// When it is not a configuration.
+/// If it is not a configuration.
 pub(crate) fn programs(content: &Content) -> Result<Vec<String>, CliError> {
     let (config, problems) = content.as_written()?;
     let mut lines: Vec<String> = config.servers.iter().map(program).collect();
@@ -232,12 +232,12 @@ fn program(server: &ServerConfig) -> String {
     format!("{name}: {line}{state}")
 }
 
-/// Whether there is a user at a terminal to ask.
+/// Returns whether a user can be asked on a terminal.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks the user a question that is answered with yes or no; no unless they say yes.
+/// Asks the user a yes-or-no question; anything but yes is no.
 pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
     use io::Write as _;
     let _ = write!(anstream::stderr(), "{question} [y/N] ");

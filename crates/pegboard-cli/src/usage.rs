@@ -1,9 +1,9 @@
-//! What is learned from use, on disk.
+//! Learned usage on disk.
 //!
-//! One sealed file holds the habits of all catalogs and all who use them ([`book`]). A gateway
-//! or an agent keeps those of its catalog in memory and hands what it learns to a thread that
-//! writes ([`keep`]). Several programs may share the file: whoever writes holds its lock, reads
-//! what the others have written, and adds its own, so that nobody's lessons are lost.
+//! One signed file holds the habits of all catalogs and all callers ([`habit_file`]). A gateway or
+//! an agent holds those of its catalog in memory and passes new lessons to a thread that writes
+//! them ([`learner`]). Several programs may share the file: a writer takes its lock, reads what the
+//! others have written, and adds its own, so that no lessons are lost.
 
 mod habit_file;
 mod learner;
@@ -30,18 +30,18 @@ use crate::{
     error::{CliError, warn},
 };
 
-/// Below the state folder.
+/// Returns the folder for learned usage below the state folder.
 pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join("usage")
 }
 
-/// Seconds from 1970 on.
+/// Returns the Unix time in seconds.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// By what a catalog is known: the configuration that it comes from, else its files, else that
-/// it is the demo. Not what is in it: tools may come and go.
+/// Returns the identity of a catalog: the configuration that it comes from, else its files, else
+/// the demo. It does not depend on the tools, which may change.
 pub(crate) fn catalog_of(config: Option<&Path>, files: &[PathBuf]) -> String {
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
     match (config, files) {
@@ -55,7 +55,7 @@ pub(crate) fn catalog_of(config: Option<&Path>, files: &[PathBuf]) -> String {
     }
 }
 
-/// Habits as they are now, for a command that ends soon.
+/// Habits at one moment, for a command that ends soon.
 #[derive(Debug)]
 struct Frozen(Habits);
 
@@ -65,8 +65,8 @@ impl BoostSource for Frozen {
     }
 }
 
-/// `ranker` with what `caller` has learned with a catalog; `None` if that ranker knows
-/// no habits.
+/// Returns `ranker` with the habits of `caller` for a catalog; `None` if that ranker does not
+/// support habits.
 pub(crate) fn with_habits(
     ranker: Arc<dyn Ranker>,
     book: &Book,
@@ -86,13 +86,13 @@ pub(crate) fn with_habits(
     Some(Arc::new(UsageRanker::new(ranker, Arc::new(Frozen(habits)))))
 }
 
-/// What was learned, as far as anything was. `flag` says where state is kept.
+/// Reads what was learned. `flag` is the state folder of the command line.
 pub(crate) fn read(state: &StateFolder, flag: Option<&str>) -> Result<Book, CliError> {
     let Some(file) = open_existing(state, flag)? else { return Ok(Book::default()) };
     file.read().map_err(|error| unusable(&file.path(), error))
 }
 
-/// The file, if something was ever learned.
+/// Opens the file, if anything was ever learned.
 pub(crate) fn open_existing(state: &StateFolder, flag: Option<&str>) -> Result<Option<BookFile>, CliError> {
     let Some(folder) = state.resolve(flag).map(|state| folder(&state)) else {
         return Err(CliError::new("no state folder, so no usage was learned")
@@ -101,12 +101,12 @@ pub(crate) fn open_existing(state: &StateFolder, flag: Option<&str>) -> Result<O
     BookFile::open_existing(&folder).map_err(|error| unusable(&folder, error))
 }
 
-/// Why what was learned cannot be had.
+/// Returns the error that learned usage cannot be read.
 pub(crate) fn unusable(path: &Path, error: io::Error) -> CliError {
     CliError::new(format!("cannot read learned usage from `{}`", path.display())).because(error)
 }
 
-/// Whoever learns at a gateway or an agent; nobody if nothing can be kept, after a warning.
+/// Opens the learner of a gateway or an agent; `None` after a warning if nothing can be saved.
 /// Blocks.
 pub(crate) fn keeper(
     settings: Option<HabitSettings>,
@@ -128,7 +128,7 @@ pub(crate) fn keeper(
     }
 }
 
-/// The name of whoever uses this program without a token.
+/// Returns the name of the user of this program without a token.
 pub(crate) fn local() -> &'static str {
     Holder::Local.name()
 }

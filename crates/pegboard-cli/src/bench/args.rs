@@ -1,4 +1,4 @@
-//! What can be said to `pegboard bench`.
+//! Arguments of `pegboard bench`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::options::{ModelArgs, OutputArgs};
 
-/// More queries than this would run for days.
+/// Upper limit of `--queries`; more would run for days.
 const MAX_QUERIES: usize = 10_000_000;
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The engines that the benchmark measures.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) enum Engine {
     Tantivy(Box<TantivyEngine>),
 }
 
-/// A replacement that is made but not yet visible to searches.
+/// A prepared replacement of one tool, not yet visible to searches.
 pub(super) enum Update {
     Catalog(Catalog),
     #[cfg(feature = "bm25")]
@@ -32,7 +32,7 @@ pub(super) enum Update {
 }
 
 impl Engine {
-    /// The engines that this program has.
+    /// The names of all engines of this build.
     pub(super) const NAMES: &'static [&'static str] = &[
         "lexical",
         "hybrid",
@@ -58,7 +58,8 @@ impl Engine {
         })
     }
 
-    /// The ten best tools; the number found, so that nothing is optimised away.
+    /// Searches for the ten best tools and returns how many were found, so that nothing is
+    /// optimised away.
     pub(super) fn search(&mut self, query: &str) -> Result<usize, CliError> {
         let (ranker, catalog): (&dyn Ranker, &Catalog) = match self {
             Self::Lexical { ranker, catalog } => (ranker, catalog),
@@ -70,7 +71,7 @@ impl Engine {
         ranking.map(|ranking| ranking.hits.len()).map_err(|error| CliError::new(error.to_string()))
     }
 
-    /// Memory of the index, without the tools themselves.
+    /// Returns the memory of the index, without the tools themselves.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Lexical { ranker, catalog } => ranker.index_bytes(catalog),
@@ -80,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// A new version of the tool at `at`, ready to be put in.
+    /// Prepares a new version of the tool at `at`.
     pub(super) fn prepare_update(&self, at: usize, round: usize) -> Result<Update, CliError> {
         let catalog = match self {
             Self::Lexical { catalog, .. } | Self::Hybrid { catalog, .. } => catalog,
@@ -97,7 +98,7 @@ impl Engine {
         updated.map(Update::Catalog).ok_or_else(|| CliError::new("the replacement does not fit"))
     }
 
-    /// Puts it in; the next search sees it.
+    /// Applies an update; the next search sees it.
     pub(super) fn update(&mut self, update: Update) -> Result<(), CliError> {
         match (self, update) {
             (Self::Lexical { catalog, .. } | Self::Hybrid { catalog, .. }, Update::Catalog(new)) => *catalog = new,

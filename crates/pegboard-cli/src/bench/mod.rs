@@ -18,7 +18,7 @@ pub(crate) use self::args::BenchArgs;
 use self::{engines::Engine, random::Random};
 use crate::{Outcome, catalogs, cli::options::Format, error::CliError, models, output, progress::Progress};
 
-/// Single-tool replacements that are timed for each row.
+/// Number of timed single-tool replacements per row.
 const UPDATES: usize = 40;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<Outcome, CliError> {
@@ -134,8 +134,8 @@ fn measure(
     })
 }
 
-/// Two different words of one tool's name and description, as somebody who knows what
-/// the tool does would type them.
+/// Returns queries of two different words from one tool's name and description, as a user who knows
+/// the tool would type them.
 fn two_word_queries(catalog: &Catalog, count: usize) -> Vec<String> {
     let tools: Vec<&Tool> = catalog.iter().map(|tool| &**tool).collect();
     let mut random = Random::new(42);

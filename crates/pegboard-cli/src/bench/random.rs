@@ -1,4 +1,4 @@
-//! A small generator, so that two runs measure the same thing.
+//! A small deterministic random number generator, so that two runs measure the same thing.
 
 /// SplitMix64.
 pub(super) struct Random(u64);
@@ -16,12 +16,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which must not be zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// A number from 0 up to 1.
+    /// Returns a number from 0 up to 1.
     pub(super) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -1,14 +1,14 @@
-//! Catalogs of any size whose words are as unevenly spread as in real ones.
+//! Synthetic catalogs of any size with the uneven word frequencies of real ones.
 
 use pegboard_core::{Catalog, RawTool};
 use serde_json::value::RawValue;
 
 use super::random::Random;
 
-/// Distinct words; the most frequent one is in most descriptions.
+/// Number of distinct words; the most frequent one is in most descriptions.
 const WORDS: usize = 20_000;
 
-/// Tools of one server.
+/// Number of tools of one server.
 const TOOLS_PER_SERVER: usize = 40;
 
 const VERBS: [&str; 16] = [
@@ -16,7 +16,8 @@ const VERBS: [&str; 16] = [
     "stop", "share", "convert",
 ];
 
-/// `size` tools with a name, a description of 12 to 25 words and 1 to 4 parameters.
+/// Returns a catalog of `size` tools with a name, a description of 12 to 25 words and 1 to 4
+/// parameters.
 pub(super) fn catalog(size: usize) -> Catalog {
     let mut random = Random::new(1);
     let words = Words::new();
@@ -24,7 +25,7 @@ pub(super) fn catalog(size: usize) -> Catalog {
     Catalog::from_tools(tools).0
 }
 
-/// The tool at `at`, in another version for each `round`.
+/// Returns the tool at `at`, in another version for each `round`.
 pub(super) fn replacement(name: &str, server: Option<&str>, round: usize) -> RawTool {
     let mut random = Random::new(1000 + round as u64);
     let fresh = tool(0, &Words::new(), &mut random);

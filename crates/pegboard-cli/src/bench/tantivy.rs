@@ -12,10 +12,10 @@ use tantivy::{
 
 use crate::error::CliError;
 
-/// Enough that a catalog of a million tools is written as few segments.
+/// Memory of the index writer; enough to write a million tools as few segments.
 const WRITER_BYTES: usize = 512 << 20;
 
-/// A document in place of another one.
+/// A document that replaces another one.
 pub(super) struct Replacement {
     old: Term,
     new: TantivyDocument,
@@ -25,8 +25,8 @@ fn failed(error: TantivyError) -> CliError {
     CliError::new("tantivy failed").because(error)
 }
 
-/// Every field of the lexical index as a field of its own, with the same boost, searched
-/// through Tantivy's own query parser.
+/// A Tantivy index in which every field of the lexical index is a field of its own, with the same
+/// boost, searched through Tantivy's own query parser.
 pub(super) struct TantivyEngine {
     catalog: Catalog,
     directory: RamDirectory,

@@ -1,4 +1,4 @@
-//! Which content a file had when it was last read, and how to see that it has it still.
+//! Stamps: which content a file had when it was last read, and whether it still has it.
 
 use std::{
     fmt, fs,
@@ -10,32 +10,33 @@ use pegboard_state::{digest, platform};
 
 use super::hex;
 
-/// The end of the names of stamps.
+/// The extension of stamp files.
 pub(super) const ENDING: &str = ".stamp";
 
-/// Stamps are far smaller.
+/// Maximum size of a stamp file; stamps are far smaller.
 pub(super) const MAX_BYTES: usize = 1024;
 
-/// The first word of a stamp.
+/// The first word of a stamp file.
 const VERSION: &str = "pegboard-stamp-1";
 
-/// A file that was written less than this before it was read may have been written again since,
-/// without a change of its time: clocks of file systems tick as slowly as this.
+/// Minimum age of a file's modification time for its stamp to be trusted. A file that was written
+/// more recently may have been written again without a change of its time: clocks of file systems
+/// tick as slowly as this.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The name of the stamp of a file.
+/// Returns the name of the stamp of a file.
 pub(super) fn name(file: &Path) -> Option<String> {
     let path = std::path::absolute(file).ok()?;
     Some(format!("{}{ENDING}", hex(&digest(path.as_os_str().as_encoded_bytes())[..16])))
 }
 
-/// A regular file as it looks from outside. A file that is written again looks otherwise.
+/// The metadata of a regular file. A file that is written again has other metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) bytes: u64,
     /// When the content changed, in nanoseconds since 1970.
     modified: u128,
-    /// When anything about the file changed, and its number, where the system tells.
+    /// When the metadata last changed, and the inode number, where the system reports them.
     changed: i128,
     number: u64,
 }
@@ -59,13 +60,13 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// A stamp of a file that looks so and has the content with this digest.
+    /// Returns a stamp of a file with this metadata and this digest of its content.
     pub(super) fn new(status: Status, digest: [u8; 32]) -> Self {
         let made = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         Self { status, made, digest }
     }
 
-    /// Whether a file that looks like `status` has the same content for sure.
+    /// Returns whether a file with the metadata `status` certainly has the same content.
     pub(super) fn is_trusted(&self, status: &Status) -> bool {
         self.status == *status && status.modified.saturating_add(SETTLED.as_nanos()) < self.made
     }

@@ -1,4 +1,4 @@
-//! The tools of a catalog as bytes, and back.
+//! Serialization of the tools of a catalog.
 //!
 //! Searches need neither the schemas of results nor the original definitions, and schemas of
 //! arguments only to explain a hit; these are in a block of their own.
@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 
 use crate::catalogs::{Note, Notes};
 
-/// Grows with every change of what sections mean.
+/// The block format; its version grows with every change of the sections.
 const TOOLS: BlockKind = BlockKind { name: "PEGTOOLS", version: 1, key: 0 };
 const SCHEMAS: BlockKind = BlockKind { name: "PEGSCHEM", version: 1, key: 0 };
 
-/// In place of a length or a number: there is nothing.
+/// Stands for a missing text or number.
 const ABSENT: u32 = u32::MAX;
 
-/// The tools with `notes` on them, and their schemas. `None` where they could not be read again as they
-/// are.
+/// Serializes the tools with the warnings about them, and their schemas. `None` if they could not
+/// be restored exactly.
 pub(super) fn write(catalog: &Catalog, notes: &Notes) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut texts = TextWriter::default();
     let mut servers = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn write(catalog: &Catalog, notes: &Notes) -> Option<(Vec<u8>, Vec<u8
     is_same.then_some((tools, schemas))
 }
 
-/// The tools in `bytes`, with their schemas if they are given, and the notes on them.
+/// Deserializes tools, with their schemas if these are given, and the warnings about them.
 pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Notes), BlockError> {
     let block = Block::parse(TOOLS, bytes)?;
     let schemas = schemas.map(|bytes| Block::parse(SCHEMAS, bytes)).transpose()?;
@@ -71,7 +71,7 @@ pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Not
     for (number, flags) in numbers.iter().zip(flags) {
         let tool = read_tool(&mut texts, flags).ok_or(BlockError::Damaged { part: "texts" })?;
         let (server, server_description) = match servers.get_mut(*number as usize) {
-            // The first description counts; there is no need to copy the others.
+            // The first description is used; there is no need to copy the others.
             Some((name, description)) => (Some(name.clone()), description.take()),
             None if *number == ABSENT => (None, None),
             None => return Err(BlockError::Damaged { part: "servers" }),
@@ -85,7 +85,7 @@ pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Not
     Ok((Catalog::from_tools(tools).0, read_notes(&block)?))
 }
 
-/// The texts that every tool has a place for.
+/// Returns the texts that every tool has a slot for.
 fn own_texts(tool: &Tool) -> [Option<&str>; 7] {
     [
         Some(tool.id()),
@@ -124,7 +124,7 @@ fn read_tool(texts: &mut TextReader<'_>, flags: &[u8; 5]) -> Option<RawTool> {
     })
 }
 
-/// The schema that comes next, if it has one; `None` if it cannot be read.
+/// Reads the next schema, if the tool has one; the outer `None` means that it cannot be read.
 fn read_schema(schemas: &mut TextReader<'_>) -> Option<Option<Box<RawValue>>> {
     match schemas.next()? {
         Some(schema) => Some(Some(RawValue::from_string(schema.to_owned()).ok()?)),
@@ -132,7 +132,7 @@ fn read_schema(schemas: &mut TextReader<'_>) -> Option<Option<Box<RawValue>>> {
     }
 }
 
-/// Each server with its description.
+/// Reads each server with its description.
 fn read_servers(block: &Block<'_>) -> Result<Vec<(String, Option<String>)>, BlockError> {
     let mut texts = TextReader::of(block.text("srvtext")?, block.u32s("srvlen")?);
     let mut servers = Vec::new();
@@ -170,7 +170,7 @@ fn read_notes(block: &Block<'_>) -> Result<Notes, BlockError> {
     Ok(Notes { shown, more: *more as usize })
 }
 
-/// Whether a restored tool is the one that was written, as far as it is written.
+/// Returns whether a restored tool equals the one that was written, in the fields that are written.
 fn is_same(restored: &Tool, tool: &Tool) -> bool {
     own_texts(restored) == own_texts(tool)
         && restored.aliases() == tool.aliases()
@@ -194,7 +194,7 @@ fn is_set(flag: u8) -> Option<bool> {
     }
 }
 
-/// Texts one behind the other, and their lengths.
+/// Writes texts one after the other, and their lengths.
 #[derive(Default)]
 struct TextWriter {
     text: String,
@@ -231,7 +231,7 @@ impl<'a> TextReader<'a> {
         Self { rest: text, lengths: lengths.into_iter() }
     }
 
-    /// The next text, or its absence; `None` at the end, and where a length is wrong.
+    /// Reads the next text, or its absence; `None` at the end, or if a length is wrong.
     fn next(&mut self) -> Option<Option<&'a str>> {
         let length = self.lengths.next()?;
         if length == ABSENT {
@@ -275,7 +275,7 @@ mod tests {
         assert!(without.iter().all(|tool| tool.input_schema().is_none()));
     }
 
-    /// Cleaning a name that is clean already could make another tool of it.
+    /// Cleaning a clean name again could turn it into another tool's name.
     #[test]
     fn tools_that_would_change_are_not_written() {
         let hidden = r#"{"name": "gh_\u200b__create_issue", "description": "no server"}"#;

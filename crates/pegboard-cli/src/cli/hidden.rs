@@ -1,4 +1,4 @@
-//! The arguments of the commands that the program calls itself with; no help lists them.
+//! Hidden commands that the program calls itself with.
 
 use std::ffi::OsString;
 
@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand};
 use pegboard_agent::shell::confine::ConfinePart;
 use pegboard_process::supervise::{self, ProcessNamespace};
 
-/// The command line of the helpers. It is not part of the other, so that help, completions, tips for
-/// mistyped commands and the reference do not know it.
+/// The command line of the hidden commands. It is separate, so that help, completions, tips for
+/// mistyped commands and the reference do not list them.
 #[derive(Debug, Parser)]
 #[command(name = "pegboard", disable_help_subcommand = true)]
 pub(crate) struct HelperCli {
@@ -16,7 +16,7 @@ pub(crate) struct HelperCli {
     pub(crate) command: Helper,
 }
 
-/// A command that the program calls itself with.
+/// A hidden command that the program calls itself with.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Helper {
     /// Run a server and leave no process behind
@@ -29,7 +29,7 @@ pub(crate) enum Helper {
 }
 
 impl Helper {
-    /// Whether a word is the name of one.
+    /// Returns whether a word is the name of a hidden command.
     pub(crate) fn is_name(word: &std::ffi::OsStr) -> bool {
         ["supervise", "confine", "query-output"].iter().any(|name| word == *name)
     }

@@ -1,4 +1,4 @@
-//! Options that several commands have.
+//! Options that several commands share.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(crate) struct ModelArgs {
     pub(crate) model: Option<PathBuf>,
 }
 
-/// Which tools a model sees of those that there are.
+/// Options that restrict which tools a model sees.
 #[derive(Debug, Args)]
 pub(crate) struct ShownArgs {
     /// Show the tools of these servers; without this and `--tools`, all tools are shown
@@ -89,7 +89,7 @@ pub(crate) struct OutputArgs {
     pub(crate) format: Option<Format>,
 }
 
-/// [`OutputArgs`] of commands that print text wherever it goes.
+/// [`OutputArgs`] of commands that print text by default even if the output is piped.
 #[derive(Debug, Args)]
 pub(crate) struct PlainOutputArgs {
     /// Output format
@@ -98,13 +98,13 @@ pub(crate) struct PlainOutputArgs {
 }
 
 impl PlainOutputArgs {
-    /// What was asked for, or text.
+    /// Returns the requested format, or text.
     pub(crate) fn format(&self) -> Format {
         self.format
     }
 }
 
-/// How results are printed.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// One JSON document
@@ -126,7 +126,7 @@ pub(crate) struct LogArgs {
     pub(crate) log_format: LogFormat,
 }
 
-/// How the log is written.
+/// Output format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// Human-readable text
@@ -135,7 +135,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Sets options of the dialects from `KEY=JSON` pairs; a value that is not JSON is a text.
+/// Sets options of the dialects from `KEY=JSON` pairs; a value that is not JSON is a string.
 pub(crate) fn set_all(settings: &mut Settings, pairs: &[String]) -> Result<(), CliError> {
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {

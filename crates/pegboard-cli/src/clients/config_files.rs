@@ -1,7 +1,7 @@
-//! Where clients keep their configuration, on each system.
+//! Locations of the configuration files of MCP clients on each operating system.
 //!
-//! All of it follows from the system and the environment alone, so that the paths of every
-//! system can be looked at on any of them.
+//! All of it follows from the system and the environment alone, so that the paths of every system
+//! can be tested on any of them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ pub(crate) use pegboard_process::System as Os;
 
 use super::Client;
 
-/// A file in which a client may have servers.
+/// A configuration file in which a client may have servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) client: Client,
     pub(crate) path: PathBuf,
-    /// The folder whose project it belongs to; none for what counts everywhere.
+    /// The folder of the project that it belongs to; `None` for the user's file.
     pub(crate) project: Option<PathBuf>,
-    /// Where in the file the servers are.
+    /// The keys of the servers in the file.
     pub(crate) keys: &'static [&'static str],
 }
 
-/// The system and its environment.
+/// The operating system and its environment.
 #[derive(Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) os: Os,
@@ -29,18 +29,18 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The folder of the user; none where nobody says.
+    /// Returns the home folder of the user, if it is known.
     pub(crate) fn home(&self) -> Option<PathBuf> {
         let variable = if self.os == Os::Windows { "USERPROFILE" } else { "HOME" };
         self.variable(variable).map(PathBuf::from)
     }
 
-    /// A variable that says something.
+    /// Returns a variable that is set and not empty.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.is_empty())
     }
 
-    /// Where programs of this system keep settings.
+    /// Returns the folder for settings on this system.
     fn settings(&self) -> Option<PathBuf> {
         match self.os {
             Os::Linux => self.dot_config(),
@@ -52,7 +52,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// `~/.config`, or what was chosen instead. A relative choice counts as none.
+    /// Returns `~/.config`, or the folder in `XDG_CONFIG_HOME` if that is absolute.
     fn dot_config(&self) -> Option<PathBuf> {
         match self.variable("XDG_CONFIG_HOME").filter(|folder| folder.starts_with('/')) {
             Some(folder) => Some(folder.into()),
@@ -60,7 +60,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// `folder` and `parts` with the separator of the system that is meant, not of this one.
+    /// Joins `folder` and `parts` with the separator of the described system, which may not be this
+    /// one.
     fn join(&self, folder: &Path, parts: &[&str]) -> PathBuf {
         let separator = if self.os == Os::Windows { '\\' } else { '/' };
         let mut path = folder.to_string_lossy().trim_end_matches(['/', separator]).to_owned();
@@ -71,12 +72,12 @@ impl Surroundings<'_> {
         path.into()
     }
 
-    /// Where our own configuration is kept when nobody says otherwise.
+    /// Returns the default path of Pegboard's user configuration.
     pub(crate) fn own_configuration(&self) -> Option<PathBuf> {
         Some(self.join(&self.settings()?, &["pegboard", "pegboard.json"]))
     }
 
-    /// The file of `client` that counts in every project.
+    /// Returns the file of `client` that applies to every project.
     pub(crate) fn user_file(&self, client: Client) -> Option<PathBuf> {
         let in_home = |parts: &[&str]| Some(self.join(&self.home()?, parts));
         let in_settings = |parts: &[&str]| Some(self.join(&self.settings()?, parts));
@@ -97,7 +98,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The file of `client` that counts in the project in `folder`; none if it has no such file.
+    /// Returns the file of `client` that applies to the project in `folder`, if the client has
+    /// project files.
     pub(crate) fn project_file(&self, client: Client, folder: &Path) -> Option<PathBuf> {
         let parts: &[&str] = match client {
             Client::ClaudeDesktop | Client::Windsurf => return None,
@@ -111,7 +113,7 @@ impl Surroundings<'_> {
         Some(self.join(folder, parts))
     }
 
-    /// All files in which `client` may have servers: of the user, then of the project.
+    /// Returns all files in which `client` may have servers: of the user, then of the project.
     pub(crate) fn places(&self, client: Client, project: Option<&Path>) -> Vec<Place> {
         let keys = keys_of(client);
         let user = |path| Place { client, path, project: None, keys };
@@ -124,12 +126,12 @@ impl Surroundings<'_> {
         {
             places.push(Place { client, path, project: Some(folder.to_owned()), keys });
         }
-        // Somebody who works in the home folder has one file in two roles.
+        // In the home folder, one file has two roles.
         places.dedup_by(|later, earlier| later.path == earlier.path);
         places
     }
 
-    /// What VS Code's preview has, and what both had before there was a file of its own.
+    /// Returns the files of VS Code's preview, and the older settings files of both.
     fn further_vscode(&self) -> Vec<Place> {
         let Some(settings) = self.settings() else { return Vec::new() };
         let place = |product: &str, file: &str, keys| Place {
@@ -142,7 +144,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Where in a file of `client` the servers are.
+/// Returns the keys of the servers in a file of `client`.
 pub(crate) fn keys_of(client: Client) -> &'static [&'static str] {
     match client.servers_key() {
         "servers" => &["servers"],
@@ -152,8 +154,8 @@ pub(crate) fn keys_of(client: Client) -> &'static [&'static str] {
     }
 }
 
-/// The folder of the project that `folder` is part of: the nearest one under version control,
-/// or itself.
+/// Returns the folder of the project that `folder` is part of: the nearest one under version
+/// control, or itself.
 pub(crate) fn project_of(folder: &Path) -> PathBuf {
     let root = folder.ancestors().find(|folder| folder.join(".git").exists());
     root.unwrap_or(folder).to_owned()
@@ -163,7 +165,7 @@ pub(crate) fn project_of(folder: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// The files of all clients, one a line.
+    /// Checks the files of all clients, one per line.
     fn check(os: Os, env: &[(&str, &str)], project: Option<&str>, expected: &[&str]) {
         let lookup =
             |name: &str| env.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned());

@@ -1,7 +1,7 @@
-//! Changing one server in a client's file and nothing else.
+//! Edits of one server in a client's file that keep everything else.
 //!
-//! What is written by hand has comments, an order and a layout, and all of that is kept: an edit
-//! puts text in or takes text out at one place, and every other byte stays.
+//! Files that people write have comments, an order and a layout. An edit inserts or removes text at
+//! one place, and every other byte stays.
 
 pub(crate) mod json;
 pub(crate) mod toml;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Syntax;
 
-/// Why a file cannot be changed. Nothing of its content is told.
+/// An error of an edit. It never contains content of the file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
     #[error("line {line}: the file is not {syntax}: {reason}")]
@@ -21,7 +21,7 @@ pub(crate) enum EditError {
     Unsafe(String),
 }
 
-/// `text` with `value` under `keys` and `name`, in place of what is there.
+/// Returns `text` with `value` under `keys` and `name`, in place of an existing value.
 pub(crate) fn set(text: &str, syntax: Syntax, keys: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
     match syntax {
         Syntax::Json => json::set(text, keys, name, value),
@@ -29,7 +29,7 @@ pub(crate) fn set(text: &str, syntax: Syntax, keys: &[&str], name: &str, value: 
     }
 }
 
-/// `text` without what is under `keys` and `name`.
+/// Returns `text` without the value under `keys` and `name`.
 pub(crate) fn remove(text: &str, syntax: Syntax, keys: &[&str], name: &str) -> Result<String, EditError> {
     match syntax {
         Syntax::Json => json::remove(text, keys, name),
@@ -37,7 +37,7 @@ pub(crate) fn remove(text: &str, syntax: Syntax, keys: &[&str], name: &str) -> R
     }
 }
 
-/// What is under `keys` and `name`; none if that is not there.
+/// Returns the value under `keys` and `name`, if there is one.
 pub(crate) fn get(text: &str, syntax: Syntax, keys: &[&str], name: &str) -> Result<Option<Value>, EditError> {
     let root = match syntax {
         Syntax::Json => json::to_json(text)?,

@@ -1,4 +1,4 @@
-//! The hook of Claude Code that attaches likely tools to the user's message.
+//! The Claude Code hook that attaches likely tools to the user's message.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use super::{
     edit::{self, EditError},
 };
 
-/// The event before a message goes to the model.
+/// The hook event before a message goes to the model.
 const EVENT: &str = "UserPromptSubmit";
 
-/// Seconds that the client waits.
+/// Timeout of the hook in seconds.
 const TIMEOUT: u64 = 10;
 
-/// The file with Claude Code's hooks: of the user, or of a project.
+/// Returns the file with Claude Code's hooks: of the user, or of a project.
 pub(crate) fn file(surroundings: &Surroundings<'_>, project: Option<&std::path::Path>) -> Option<PathBuf> {
     match project {
         Some(folder) => Some(folder.join(".claude/settings.json")),
@@ -26,26 +26,26 @@ pub(crate) fn file(surroundings: &Surroundings<'_>, project: Option<&std::path::
     }
 }
 
-/// The command line of the hook.
+/// Returns the command line of the hook.
 pub(crate) fn command(program: &str, config: &str, checks_trust: bool) -> String {
     let flag = if checks_trust { " --check-trust" } else { "" };
     format!("{} hook{flag} --config {}", quoted(program), quoted(config))
 }
 
-/// A word of a shell's command line.
+/// Quotes a word for a shell's command line.
 fn quoted(word: &str) -> String {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// `text` with the hook, in place of an older one of ours.
+/// Returns `text` with the hook, in place of an older one.
 pub(crate) fn with(text: &str, command: &str) -> Result<String, EditError> {
     let mut groups = others(text)?;
     groups.push(json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]}));
     edit::json::set(text, &["hooks"], EVENT, &Value::Array(groups))
 }
 
-/// `text` without the hook; `None` if it does not have it.
+/// Returns `text` without the hook; `None` if it does not have it.
 pub(crate) fn without(text: &str) -> Result<Option<String>, EditError> {
     let value = edit::json::to_json(text)?;
     let groups = value["hooks"][EVENT].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -60,14 +60,14 @@ pub(crate) fn without(text: &str) -> Result<Option<String>, EditError> {
     Ok(Some(text))
 }
 
-/// The groups of hooks of the event that are not ours.
+/// Returns the hook groups of the event that are not Pegboard's.
 fn others(text: &str) -> Result<Vec<Value>, EditError> {
     let value = edit::json::to_json(text)?;
     let groups = value["hooks"][EVENT].as_array().cloned().unwrap_or_default();
     Ok(groups.into_iter().filter(|group| !is_ours(group)).collect())
 }
 
-/// Whether a group holds our hook and nothing else.
+/// Returns whether a group holds Pegboard's hook and nothing else.
 fn is_ours(group: &Value) -> bool {
     let is_our_command = |hook: &Value| {
         let command = hook["command"].as_str().unwrap_or_default();

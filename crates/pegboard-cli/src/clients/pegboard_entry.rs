@@ -1,4 +1,4 @@
-//! How each client is told to use Pegboard.
+//! Pegboard's entry in the configuration files of clients.
 
 use std::path::{Component, Path};
 
@@ -6,51 +6,51 @@ use serde_json::{Map, Value, json};
 
 use super::{Client, Syntax, edit};
 
-/// The name under which clients know us.
+/// The name of Pegboard's entry.
 pub(crate) const NAME: &str = "pegboard";
 
-/// How a client reaches us.
+/// How a client reaches Pegboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// It starts us itself.
+    /// The client starts Pegboard.
     Stdio {
-        /// Our binary.
+        /// Path of the Pegboard program.
         program: String,
-        /// Our configuration.
+        /// Path of the configuration.
         config: String,
-        /// Whether it must be trusted whenever it is used.
+        /// Whether the configuration must be trusted at each use.
         checks_trust: bool,
         /// Variables that the configuration needs from the client.
         variables: Vec<String>,
     },
-    /// We run already.
+    /// The gateway runs already.
     Http {
-        /// Our endpoint.
+        /// URL of the gateway.
         url: String,
     },
 }
 
-/// Keys of an entry that say how a server is reached; all others are the user's.
+/// Keys of an entry that describe the transport; all others are the user's.
 const REACH: &[&str] = &["type", "command", "args", "url", "serverUrl", "httpUrl", "transport"];
 
-/// Keys that make sense for programs alone; some clients refuse them beside an address.
+/// Keys for programs only; some clients reject them beside a URL.
 const OF_PROGRAMS: &[&str] = &["env", "env_vars", "envFile", "cwd"];
 
-/// Keys that make sense for addresses alone.
+/// Keys for URLs only.
 const OF_ADDRESSES: &[&str] = &["headers", "http_headers", "env_http_headers", "bearer_token_env_var"];
 
-/// Whether `client` can reach servers that run already by what stands in its file.
+/// Returns whether `client` supports servers with a URL in its configuration file.
 pub(crate) fn takes_addresses(client: Client) -> bool {
     client != Client::ClaudeDesktop
 }
 
-/// Whether `client` can hand variables of its own environment on to a server by what stands in
-/// its file, or hands all of them on anyway.
+/// Returns whether `client` can forward environment variables to a server by its configuration
+/// file, or forwards all of them anyway.
 pub(crate) fn hands_variables_on(client: Client) -> bool {
     client != Client::ClaudeDesktop
 }
 
-/// Our entry in `client`'s file.
+/// Returns Pegboard's entry for `client`'s file.
 pub(crate) fn entry(client: Client, door: &Door) -> Value {
     match door {
         Door::Stdio { program, config, checks_trust, variables } => {
@@ -76,8 +76,8 @@ pub(crate) fn entry(client: Client, door: &Door) -> Value {
     }
 }
 
-/// The key that hands variables on. Some clients start servers with few of their own variables,
-/// or keep back those that are called like secrets.
+/// Returns the key that forwards variables. Some clients start servers with few of their own
+/// variables, or withhold those with names of secrets.
 fn handed_on(client: Client, variables: &[String]) -> Option<(String, Value)> {
     let each = |written: fn(&str) -> String| {
         let pair = |name: &String| (name.clone(), Value::from(written(name)));
@@ -92,7 +92,7 @@ fn handed_on(client: Client, variables: &[String]) -> Option<(String, Value)> {
     }
 }
 
-/// Whether an entry has only what [`entry`] writes, and nothing that the user added.
+/// Returns whether an entry has only what [`entry`] writes, and nothing that the user added.
 pub(crate) fn is_as_written(client: Client, entry: &Value) -> bool {
     let Some(entry) = entry.as_object() else { return false };
     let names = entry.get("env").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
@@ -103,7 +103,7 @@ pub(crate) fn is_as_written(client: Client, entry: &Value) -> bool {
     entry.iter().all(|(key, value)| REACH.contains(&key.as_str()) || is_handed_on(key, value))
 }
 
-/// `old` with what it says of reaching us brought up to date, and the rest as it was.
+/// Returns `old` with an updated transport and everything else unchanged.
 pub(crate) fn merged(old: Option<&Value>, new: &Value) -> Value {
     let Some(old) = old.and_then(Value::as_object) else { return new.clone() };
     let senseless = if new.get("command").is_some() { OF_ADDRESSES } else { OF_PROGRAMS };
@@ -122,7 +122,7 @@ pub(crate) fn merged(old: Option<&Value>, new: &Value) -> Value {
     merged.into()
 }
 
-/// A new value; of variables that are handed on, those of the user stay.
+/// Merges one value; the user's own forwarded variables stay.
 fn joined(old: &Value, new: &Value) -> Value {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -134,7 +134,7 @@ fn joined(old: &Value, new: &Value) -> Value {
     }
 }
 
-/// What somebody would write into the file by hand.
+/// Renders the entry as a user would write it into the file.
 pub(crate) fn text(client: Client, keys: &[&str], entry: &Value) -> String {
     let path: Vec<&str> = keys.iter().copied().chain([NAME]).collect();
     match client.syntax() {
@@ -146,7 +146,7 @@ pub(crate) fn text(client: Client, keys: &[&str], entry: &Value) -> String {
     }
 }
 
-/// A path as it can stand in a file that is read from anywhere.
+/// Returns a path that is valid from any working folder.
 pub(crate) fn absolute(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     // Only where it is needed: a link in a home folder is meant to stay one.

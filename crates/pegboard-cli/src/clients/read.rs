@@ -1,4 +1,4 @@
-//! The servers in a client's file.
+//! Reads the servers in a client's file.
 
 use std::{
     collections::BTreeMap,
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::{Client, Syntax, config_files::Place, sections, server::Server, translate, variables::Context};
 
-/// Bytes that a client's file may have. Claude Code keeps much else in its own.
+/// Maximum size of a client's file. Claude Code keeps much else in its own.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Servers of one file that are looked at.
+/// Maximum number of servers per file.
 const MAX_SERVERS: usize = 1000;
 
-/// Why a client's file says nothing to us. Nothing of its content is told.
+/// An error of reading a client's file. It never contains content of the file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("cannot be read: {}", .0.kind())]
@@ -35,29 +35,29 @@ pub(crate) enum ReadError {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// The folder in which alone it counts.
+    /// The only project folder in which the server applies.
     pub(crate) project: Option<PathBuf>,
-    /// What it is in our words, or why it cannot be one of ours.
+    /// The server in Pegboard's terms, or the reason why it cannot be converted.
     pub(crate) server: Result<Server, String>,
 }
 
-/// What a file has to say.
+/// The content of a client's file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub(crate) entries: Vec<Entry>,
-    /// Slips that did not keep us from understanding the rest.
+    /// Mistakes in the file that did not prevent reading the rest.
     pub(crate) warnings: Vec<String>,
-    /// Servers of projects' own files that the user has switched off, with the project.
+    /// Servers of projects' own files that the user has disabled, with the project.
     pub(crate) rejected: Vec<(PathBuf, String)>,
 }
 
-/// The text of a file; none if there is no such file.
+/// Returns the text of a file, if the file exists.
 pub(crate) fn text(path: &Path) -> Result<Option<String>, ReadError> {
-    // A pipe or a terminal would make us wait for somebody to write.
+    // Reading a pipe or a terminal would block.
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() || metadata.len() > MAX_BYTES => return Err(ReadError::NoFile),
         Ok(_) => {}
-        // A file in the place of a folder on the way is nobody's configuration.
+        // A file in place of a folder on the way: there is no configuration.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
@@ -71,12 +71,12 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, ReadError> {
     String::from_utf8(bytes).map(Some).map_err(|_| ReadError::NoText)
 }
 
-/// The servers of a file; none if there is no such file.
+/// Returns the servers of a file, if the file exists.
 pub(crate) fn read(place: &Place) -> Result<Option<Content>, ReadError> {
     text(&place.path)?.map(|text| content(&text, place)).transpose()
 }
 
-/// The servers in the text of a file.
+/// Returns the servers in the text of a file.
 pub(crate) fn content(text: &str, place: &Place) -> Result<Content, ReadError> {
     let mut content = Content::default();
     let root = parse(text, place.client.syntax(), &mut content.warnings)?;
@@ -84,7 +84,7 @@ pub(crate) fn content(text: &str, place: &Place) -> Result<Content, ReadError> {
     Ok(content)
 }
 
-/// The servers of one of our own files, by name.
+/// Returns the servers of one of Pegboard's own files, by name.
 pub(crate) fn read_own(path: &Path) -> Result<Option<Vec<(String, Server)>>, ReadError> {
     let Some(text) = text(path)? else { return Ok(None) };
     let root = parse(&text, Syntax::Json, &mut Vec::new())?;
@@ -94,14 +94,14 @@ pub(crate) fn read_own(path: &Path) -> Result<Option<Vec<(String, Server)>>, Rea
     Ok(Some(entries.filter_map(server).collect()))
 }
 
-/// The value of a text. `warnings` are slips that it can be understood without.
+/// Parses a text. `warnings` gets mistakes that can be ignored.
 fn parse(text: &str, syntax: Syntax, warnings: &mut Vec<String>) -> Result<Value, ReadError> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Ok(Value::Null);
     }
     match syntax {
         Syntax::Toml => super::edit::toml::to_json(text).map_err(|error| ReadError::Syntax(error.to_string())),
-        // What is this large was written by a program, without comments.
+        // A file of this size was written by a program, without comments.
         Syntax::Json if text.len() > document::MAX_BYTES => serde_json::from_str(text).map_err(|error| {
             ReadError::Syntax(format!("line {}: the file is not JSON, column {}", error.line(), error.column()))
         }),
@@ -131,7 +131,7 @@ impl Content {
         }
     }
 
-    /// What Claude Code keeps for single projects in the user's own file.
+    /// Reads what Claude Code keeps for single projects in the user's own file.
     fn take_projects(&mut self, root: &Value) {
         for (folder, project) in root.get("projects").and_then(Value::as_object).into_iter().flatten() {
             let folder = PathBuf::from(folder);
@@ -168,7 +168,8 @@ impl Content {
     }
 }
 
-/// What VS Code asks people for, with the text to begin with. Of a password that is no example.
+/// Returns the inputs that VS Code asks the user for, with their defaults. The default of a
+/// password is not used.
 fn inputs_of(root: &Value) -> BTreeMap<String, Option<String>> {
     let inputs = root.get("inputs").or_else(|| root.get("mcp")?.get("inputs")).and_then(Value::as_array);
     let input = |input: &Value| {
@@ -179,7 +180,7 @@ fn inputs_of(root: &Value) -> BTreeMap<String, Option<String>> {
     inputs.into_iter().flatten().filter_map(input).collect()
 }
 
-/// Whether Gemini CLI's lists switch a server off.
+/// Returns whether Gemini CLI's lists disable a server.
 fn switched_off(root: &Value, client: Client) -> impl Fn(&str) -> bool {
     let list = |key: &str| (client == Client::Gemini).then(|| root.get("mcp")?.get(key)).flatten();
     let allowed = list("allowed").filter(|list| list.is_array()).map(|list| names(Some(list)));

@@ -1,8 +1,7 @@
-//! Secrets in plain text: finding them, hiding them, and moving them to the environment.
+//! Secrets in plain text: detecting, masking, and moving them to the environment.
 //!
-//! Nobody can know what is secret. So two questions are asked: what *looks like* a secret, for
-//! people to be told of and for moving; and what *can be shown*, which is far less than the
-//! rest.
+//! There is no certain way to recognise a secret. So there are two questions: what *looks like* a
+//! secret, to report and to move it; and what *can be shown*, which is far less than the rest.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -11,13 +10,13 @@ use super::{
     variables::{has_variables, variable_name},
 };
 
-/// What stands in place of something hidden.
+/// Replacement for a masked value.
 pub(crate) const HIDDEN: &str = "•••";
 
-/// Words that stand before a secret in a header.
+/// Words before a secret in a header.
 const SCHEMES: &[&str] = &["Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token ", "ApiKey ", "Api-Key "];
 
-/// How tokens of well-known services begin.
+/// Prefixes of tokens of well-known services.
 const PREFIXES: &[&str] = &[
     "sk-",
     "sk_",
@@ -56,7 +55,7 @@ const PREFIXES: &[&str] = &[
     "key-",
 ];
 
-/// Words that make the name of a value the name of a secret.
+/// Words that mark the name of a value as that of a secret.
 const WORDS: &[&str] = &[
     "key",
     "token",
@@ -78,39 +77,39 @@ const WORDS: &[&str] = &[
     "private",
 ];
 
-/// The same, where they are part of a longer word.
+/// The same words as the end of a longer word.
 const ENDINGS: &[&str] = &["token", "secret", "password", "passwd", "apikey"];
 
-/// A secret in plain text.
+/// A detected secret in plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Where in the server's entry: `env.TOKEN`, `headers.Authorization`, `args`, `url`.
     pub(crate) place: String,
 }
 
-/// A secret that is now a variable.
+/// A secret that was moved to an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// What to set.
+    /// The variable to set.
     pub(crate) variable: String,
-    /// Where its value was.
+    /// The former place of its value.
     pub(crate) place: String,
 }
 
-/// What looks like a secret in `server`.
+/// Returns the values in `server` that look like secrets.
 pub(crate) fn find(server: &Server) -> Vec<Found> {
     let mut server = server.clone();
     let found = slots(&mut server).into_iter().filter(|slot| !slot.secrets().is_empty());
     found.map(|slot| Found { place: slot.place }).collect()
 }
 
-/// The secrets themselves that are in `server` in plain text, for whoever must not let them out.
+/// Returns the plain-text secrets of `server`, for filters that must not let them out.
 pub(crate) fn texts(server: &Server) -> Vec<String> {
     let mut server = server.clone();
     let of = |slot: Slot<'_>| {
         let text = slot.text.as_str();
         match slot.is_script() {
-            // The other words of a script stand in many texts.
+            // The other words of a script occur in many texts.
             true => script_secrets(text).map(str::to_owned).collect(),
             false => slot.secrets().into_iter().map(|range| text[range].to_owned()).collect::<Vec<_>>(),
         }
@@ -118,14 +117,15 @@ pub(crate) fn texts(server: &Server) -> Vec<String> {
     slots(&mut server).into_iter().flat_map(of).collect()
 }
 
-/// The secrets in the arguments of a program.
+/// Returns the secrets in the arguments of a program.
 pub(crate) fn in_args(args: &[String]) -> Vec<String> {
     let (command, args) = (String::new(), args.to_vec());
     texts(&Server::new(Reach::Program { command, args, env: Vec::new(), env_file: None, cwd: None }))
 }
 
-/// Makes variables of what looks like a secret in the server that is called `name`. `taken`
-/// holds the variables of other servers with their values: one name never means two of them.
+/// Replaces values that look like secrets with variables, in the server called `name`. `taken`
+/// holds the variables of other servers with their values, so that one name never means two of
+/// them.
 pub(crate) fn move_to_env(server: &mut Server, name: &str, taken: &mut BTreeMap<String, String>) -> Vec<Moved> {
     let mut moved = Vec::new();
     for slot in slots(server) {
@@ -141,7 +141,8 @@ pub(crate) fn move_to_env(server: &mut Server, name: &str, taken: &mut BTreeMap<
     moved
 }
 
-/// A name for a secret: its own if it is a variable already, or with the server's in front.
+/// Returns a variable name for a secret: its own if it is a variable already, or with the server's
+/// name in front.
 fn free_variable(slot: &Slot<'_>, server: &str, is_free: impl Fn(&str) -> bool) -> String {
     let long = format!("{server}_{}", slot.key);
     let own = slot.is_variable.then(|| slot.key.clone());
@@ -150,12 +151,12 @@ fn free_variable(slot: &Slot<'_>, server: &str, is_free: impl Fn(&str) -> bool) 
     names.find(|name| is_free(name)).unwrap_or(long)
 }
 
-/// `server` as it can be shown to anybody.
+/// Returns `server` with all values masked that may be secrets.
 pub(crate) fn masked(server: &Server) -> Server {
     let mut shown = server.clone();
     for slot in slots(&mut shown) {
         let hidden = match slot.kind {
-            // Values are shown where their form tells that they are no secret.
+            // Values are shown if their form proves that they are not secrets.
             SlotKind::Value if can_be_shown(slot.text) => Vec::new(),
             SlotKind::Value => Vec::from_iter(Some(scheme(slot.text)..slot.text.len())),
             SlotKind::Word | SlotKind::Address => slot.secrets(),
@@ -181,7 +182,7 @@ enum SlotKind {
 /// A text of a server that may hold a secret.
 struct Slot<'a> {
     place: String,
-    /// What the text is called.
+    /// The name of the text.
     key: String,
     kind: SlotKind,
     /// Whether the name is that of an environment variable already.
@@ -190,13 +191,13 @@ struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// Whether the text is a line for a shell.
+    /// Returns whether the text is a line for a shell.
     fn is_script(&self) -> bool {
         let text = self.text.as_str();
         self.kind == SlotKind::Word && text.contains(char::is_whitespace) && !text.contains(": ")
     }
 
-    /// Where in the text something looks like a secret, in order.
+    /// Returns the ranges of the text that look like secrets, in order.
     fn secrets(&self) -> Vec<Range<usize>> {
         let text = self.text.as_str();
         if has_variables(text) {
@@ -212,7 +213,7 @@ impl Slot<'_> {
         }
         let start = named.map_or_else(|| scheme(text), |(_, start)| start);
         let body = text.get(start..).unwrap_or_default();
-        // A flag behind a flag is no value.
+        // A flag after a flag is not a value.
         let is_value = named.is_some() || is_secret_name(&self.key) && !body.starts_with('-');
         let is_secret = is_value && !body.trim().is_empty() && !is_plain(body) || looks_like_token(body);
         is_secret.then_some(start..text.len()).into_iter().collect()
@@ -250,8 +251,8 @@ fn value<'a>(group: &str, name: &str, is_variable: bool, text: &'a mut String) -
     Slot { place: format!("{group}.{name}"), key: key.to_owned(), kind: SlotKind::Value, is_variable, text }
 }
 
-/// What the secret in `--token=…`, `TOKEN=…` or `Authorization: Bearer …` is called, and where it
-/// begins.
+/// Returns the name of the secret in `--token=…`, `TOKEN=…` or `Authorization: Bearer …`, and where
+/// it begins.
 fn named_value(text: &str) -> Option<(&str, usize)> {
     let at = text.find(['=', ':'])?;
     let (name, rest) = (&text[..at], &text[at + 1..]);
@@ -262,7 +263,7 @@ fn named_value(text: &str) -> Option<(&str, usize)> {
     Some((name, text.len() - value.len() + scheme(value)))
 }
 
-/// The values that a line for a shell gives to something that is called like a secret, and its tokens.
+/// Returns the values that a shell line assigns to names of secrets, and its tokens.
 fn script_secrets(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().filter_map(|word| {
         let named = word.trim_matches(['"', '\'', ';']);
@@ -273,7 +274,7 @@ fn script_secrets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How long the word in front of a secret is.
+/// Returns the length of the word before a secret, such as `Bearer `.
 fn scheme(text: &str) -> usize {
     SCHEMES.iter().find(|scheme| text.starts_with(**scheme)).map_or(0, |scheme| scheme.len())
 }
@@ -284,7 +285,7 @@ fn is_secret_name(name: &str) -> bool {
     words(name).iter().any(|word| is_word(word)) || ENDINGS.iter().any(|ending| lower.ends_with(ending))
 }
 
-/// The words of `api-key`, `API_KEY` and `apiKey`.
+/// Splits `api-key`, `API_KEY` and `apiKey` into words.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -302,13 +303,13 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a value is no secret whatever it is called: a flag, or the path of a file.
+/// Returns whether a value cannot be a secret under any name: a flag, or the path of a file.
 fn is_plain(text: &str) -> bool {
     let is_windows_path = text.get(1..3) == Some(":\\");
     ["true", "false"].contains(&text) || text.starts_with(['/', '~', '.']) && text.contains('/') || is_windows_path
 }
 
-/// Whether a value of which nothing is known may be shown.
+/// Returns whether a value of unknown meaning can be shown.
 fn can_be_shown(text: &str) -> bool {
     let is_small_number = text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let body = &text[scheme(text)..];
@@ -317,11 +318,11 @@ fn can_be_shown(text: &str) -> bool {
     is_small_number || is_variable || is_plain(text) && !looks_like_token(text)
 }
 
-/// Letters of a token that stand together.
+/// Minimum length of a run of token characters.
 const RUN: usize = 16;
 
-/// Whether a text has the form of a token: a well-known beginning, or a long run of letters and
-/// digits as nobody writes them.
+/// Returns whether a text has the form of a token: a well-known prefix, or a long run of letters
+/// and digits that is not a word.
 fn looks_like_token(text: &str) -> bool {
     if PREFIXES.iter().any(|prefix| text.starts_with(prefix) && text.len() >= prefix.len() + 8) {
         return true;
@@ -337,7 +338,7 @@ fn looks_like_token(text: &str) -> bool {
     !text.contains("://") && text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_random)
 }
 
-/// The password in `scheme://user:password@host`.
+/// Returns the password in `scheme://user:password@host`.
 fn password(text: &str) -> Option<Range<usize>> {
     let start = text.find("://")? + 3;
     let end = start + text.get(start..)?.find(['/', '?', '#']).unwrap_or(text.len() - start);
@@ -346,7 +347,7 @@ fn password(text: &str) -> Option<Range<usize>> {
     (colon + 1 < user_end).then_some(colon + 1..user_end)
 }
 
-/// The secrets in an address, in order.
+/// Returns the secrets in an address, in order.
 fn secrets_in_address(text: &str) -> Vec<Range<usize>> {
     let Some(host) = text.find("://").map(|at| at + 3) else { return Vec::new() };
     let mut found: Vec<Range<usize>> = password(text).into_iter().collect();
@@ -365,7 +366,7 @@ fn secrets_in_address(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The places of what `separator` separates in a part of a text.
+/// Returns the ranges that `separator` separates in a part of a text.
 fn pieces(text: &str, part: Range<usize>, separator: char) -> impl Iterator<Item = Range<usize>> {
     let start = part.start;
     text[part].split(separator).scan(start, |at, piece| {
@@ -375,7 +376,7 @@ fn pieces(text: &str, part: Range<usize>, separator: char) -> impl Iterator<Item
     })
 }
 
-/// A text whose variables have no defaults any more that may be secrets.
+/// Returns a text whose variables have no defaults that may be secrets.
 fn without_defaults(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -390,7 +391,7 @@ fn without_defaults(text: &str) -> String {
     shown + rest
 }
 
-/// An address whose parameters have no values any more.
+/// Returns an address whose parameters have no values.
 fn without_query(url: &str) -> String {
     let Some((address, query)) = url.split_once('?').filter(|(address, _)| address.contains("://")) else {
         return url.to_owned();

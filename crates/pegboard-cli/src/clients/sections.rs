@@ -1,4 +1,4 @@
-//! Where a configuration file has its servers.
+//! The sections of a configuration file that contain servers.
 
 use pegboard_upstream::config::servers::SECTIONS;
 use serde_json::{Map, Value};
@@ -6,28 +6,29 @@ use serde_json::{Map, Value};
 /// The keys of a section, from the top of the file.
 pub(crate) type Section = &'static [&'static str];
 
-/// The sections of a file that have servers, in the order in which they are read.
+/// Returns the sections of a file that have servers, in the order in which they are read.
 pub(crate) fn sections(root: &Value) -> impl Iterator<Item = (Section, &Map<String, Value>)> {
     let servers = move |section: Section| section.iter().try_fold(root, |value, key| value.get(key))?.as_object();
     SECTIONS.into_iter().filter_map(move |section| Some((section, servers(section)?)))
 }
 
-/// The section of a server and its entry; none if the file has no such server.
+/// Returns the section of a server and its entry; none if the file has no such server.
 pub(crate) fn find_server<'a>(root: &'a Value, name: &str) -> Option<(Section, &'a Value)> {
     sections(root).find_map(|(section, servers)| Some((section, servers.get(name)?)))
 }
 
-/// The names of all servers of a file.
+/// Returns the names of all servers of a file.
 pub(crate) fn server_names(root: &Value) -> Vec<String> {
     sections(root).flat_map(|(_, servers)| servers.keys().cloned()).collect()
 }
 
-/// The section that a new server is added to: the first that the file has, else `mcpServers`.
+/// Returns the section that a new server is added to: the first that the file has, else
+/// `mcpServers`.
 pub(crate) fn section_for_new(root: &Value) -> Section {
     sections(root).next().map_or(SECTIONS[0], |(section, _)| section)
 }
 
-/// Whether a file is a configuration with servers, or with settings of Pegboard.
+/// Returns whether a file is a configuration with servers, or with settings of Pegboard.
 pub(crate) fn is_configuration(root: &Value) -> bool {
     root.get("pegboard").is_some_and(Value::is_object) || sections(root).next().is_some()
 }

@@ -1,8 +1,8 @@
-//! A server in our own words, whoever wrote it down.
+//! A server entry in Pegboard's terms, converted from any client's file.
 
 use serde_json::{Map, Value, json};
 
-/// How a server is reached. All texts have variables in our own form.
+/// The transport of a server. Variables in all texts have Pegboard's notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Program {
@@ -20,21 +20,21 @@ pub(crate) enum Reach {
     },
 }
 
-/// A server that some client has.
+/// A server of a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) reach: Reach,
     pub(crate) is_disabled: bool,
-    /// How long a call may take, as our configuration writes it.
+    /// The timeout of a call, as in Pegboard's configuration.
     pub(crate) timeout: Option<String>,
-    /// How long it may take to start.
+    /// The timeout of the start.
     pub(crate) connect_timeout: Option<String>,
     pub(crate) description: Option<String>,
     /// The only tools to use; all if there are none.
     pub(crate) allowed_tools: Vec<String>,
     /// Tools not to use.
     pub(crate) denied_tools: Vec<String>,
-    /// What else people should know of it.
+    /// Notes for the user about this server.
     pub(crate) notes: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// Its entry under `mcpServers`.
+    /// Returns the entry under `mcpServers`.
     pub(crate) fn to_json(&self) -> Value {
         let mut entry = Map::new();
         let mut put = |key: &str, value: Value| _ = entry.insert(key.to_owned(), value);
@@ -92,14 +92,14 @@ impl Server {
         Value::Object(entry)
     }
 
-    /// Whether both are one server: the same program with the same arguments and variables,
-    /// or the same address. Two accounts at one address are two servers.
+    /// Returns whether both are the same server: the same program with the same arguments and
+    /// variables, or the same address. Two accounts at one address are two servers.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.matches(other, |ours, theirs| ours == theirs)
     }
 
-    /// [`Self::is_same`] where `self` stands in our configuration, whose values may have
-    /// become variables.
+    /// [`Self::is_same`] where `self` is in Pegboard's configuration, whose values may have become
+    /// variables.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.matches(other, |ours, theirs| ours == theirs || super::variables::has_variables(ours))
     }
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Whether it is Pegboard itself.
+    /// Returns whether the server is Pegboard itself.
     pub(crate) fn is_pegboard(&self, name: &str) -> bool {
         match &self.reach {
             Reach::Program { command, args, .. } => {
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// All texts in which variables may stand.
+    /// Returns all texts that may contain variables.
     pub(crate) fn texts(&self) -> Vec<&str> {
         match &self.reach {
             Reach::Program { command, args, env, env_file, cwd } => {
@@ -156,14 +156,14 @@ fn object(pairs: &[(String, String)]) -> Value {
     pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect::<Map<_, _>>().into()
 }
 
-/// Whether both have the same names, in any order, with values that fit.
+/// Returns whether both have the same names, in any order, with matching values.
 fn is_map(ours: &[(String, String)], theirs: &[(String, String)], is_value: fn(&str, &str) -> bool) -> bool {
     let fits =
         |(name, value): &(String, String)| ours.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && is_value(v, value));
     ours.len() == theirs.len() && theirs.iter().all(fits)
 }
 
-/// An address as it is compared: scheme and host in lower case, no slash at its end.
+/// Normalizes an address for comparison: scheme and host in lower case, no trailing slash.
 fn normal(url: &str) -> String {
     let url = url.trim().trim_end_matches('/');
     let path = url.find("://").and_then(|at| Some(at + 3 + url.get(at + 3..)?.find('/')?)).unwrap_or(url.len());
@@ -171,7 +171,7 @@ fn normal(url: &str) -> String {
     format!("{}{path}", server.to_ascii_lowercase())
 }
 
-/// Everything before the path.
+/// Returns everything before the path.
 fn host(url: &str) -> String {
     normal(url).splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
 }

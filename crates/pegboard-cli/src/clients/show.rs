@@ -1,4 +1,4 @@
-//! What commands about clients have in common on a terminal.
+//! Output shared by the commands about clients.
 
 use std::{
     io::{IsTerminal, stdout},
@@ -8,14 +8,14 @@ use std::{
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 use pegboard_core::text::excerpt;
 
-/// The table's width when nobody says how wide the terminal is.
+/// The table's width if the terminal does not report one.
 const WIDTH_WITHOUT_TERMINAL: u16 = 100;
 
-/// Characters of a name or note that are shown.
+/// Maximum number of characters of a name or note.
 const MAX_SHOWN: usize = 200;
 
-/// A plain table whose cells go on in the next line where they are too long: half of a path or
-/// of a reason helps nobody. Nothing at all without rows.
+/// Renders a plain table that wraps long cells, because half of a path or of a reason is useless.
+/// Returns an empty string without rows.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
@@ -40,7 +40,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
-/// A path with `~` for the home folder.
+/// Returns a path with `~` for the home folder.
 pub(crate) fn shortened(path: &Path, home: Option<&Path>) -> String {
     let text = match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => Path::new("~").join(rest).to_string_lossy().into_owned(),
@@ -49,12 +49,13 @@ pub(crate) fn shortened(path: &Path, home: Option<&Path>) -> String {
     printable_line(&text)
 }
 
-/// A text of somebody else's as it can be shown on a terminal.
+/// Returns the beginning of an untrusted text, safe to show on a terminal.
 pub(crate) fn printable(text: &str) -> String {
     printable_line(&excerpt(text, MAX_SHOWN))
 }
 
-/// The same, however long: no control characters, and nothing that turns the line around.
+/// Returns an untrusted text of any length as one safe line: no control characters, and no changes
+/// of the text direction.
 pub(crate) fn printable_line(text: &str) -> String {
     let is_unsafe = |c: char| {
         c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -62,7 +63,7 @@ pub(crate) fn printable_line(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = printable_line(&path.to_string_lossy());
     let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-~:\\".contains(c));

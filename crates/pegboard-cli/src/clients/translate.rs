@@ -1,4 +1,4 @@
-//! From an entry of a client to a server of ours.
+//! Conversion of a client's entry to a server in Pegboard's terms.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{
     variables::{Context, translate},
 };
 
-/// Keys with a meaning that we cannot carry over, and what is said of them.
+/// Keys that cannot be converted, and the note about each.
 const LOST: &[(&str, &str)] = &[
     ("headersHelper", "its headers come from a program (`headersHelper`), which is not imported"),
     ("sandboxEnabled", "its sandbox is not imported"),
@@ -20,10 +20,10 @@ const LOST: &[(&str, &str)] = &[
     ("authProviderType", "uses OAuth; log in with `pegboard login`"),
 ];
 
-/// The server that `entry` describes.
+/// Converts an entry.
 ///
 /// # Errors
-/// A sentence that says why it cannot be one of ours.
+/// The reason why it cannot be converted.
 pub(super) fn server(entry: &Value, context: &Context<'_>) -> Result<Server, String> {
     if !entry.is_object() {
         return Err("is not an object".to_owned());
@@ -66,7 +66,7 @@ impl Reader<'_> {
         translate(text, self.context, self.notes)
     }
 
-    /// A text that says something.
+    /// Returns a text that is not empty.
     fn text(&mut self, key: &str) -> Option<String> {
         let text = self.entry.get(key)?.as_str().filter(|text| !text.trim().is_empty())?;
         Some(self.translate(text))
@@ -99,7 +99,8 @@ impl Reader<'_> {
         Some(Reach::Program { command, args, env, env_file, cwd })
     }
 
-    /// A path that begins in the project, from wherever our own file will be.
+    /// Returns a path that is relative to the project as an absolute one, because Pegboard's file
+    /// will be elsewhere.
     fn in_project(&self, path: String) -> String {
         match self.context.project {
             Some(folder) if !path.starts_with("${") => folder.join(path).to_string_lossy().into_owned(),
@@ -107,8 +108,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The project's folder, where a program of it names files that begin there: clients start
-    /// such servers in it.
+    /// Returns the project's folder if the program refers to files in it: clients start such
+    /// servers there.
     fn needs_project(&self, command: &str, args: &[String]) -> Option<String> {
         let folder = self.context.project?;
         let is_relative =
@@ -137,7 +138,7 @@ impl Reader<'_> {
         headers
     }
 
-    /// Everything but how it is reached.
+    /// Reads everything except the transport.
     fn settings(&mut self, server: &mut Server) {
         let flag = |key: &str| self.entry.get(key).and_then(Value::as_bool);
         server.is_disabled = flag("disabled") == Some(true) || flag("enabled") == Some(false);
@@ -165,8 +166,8 @@ impl Reader<'_> {
         self.entry.get(key)?.as_f64()
     }
 
-    /// How long a call may take. Where a client counts milliseconds is known of some; of
-    /// others only a large number tells.
+    /// Returns the timeout of a call. Some clients are known to count milliseconds; for others only
+    /// a large number shows it.
     fn timeout(&self) -> Option<String> {
         if let Some(seconds) = self.number("tool_timeout_sec") {
             return time(seconds * 1000.0);
@@ -182,10 +183,10 @@ impl Reader<'_> {
     }
 }
 
-/// The longest time that our configuration takes.
+/// The longest duration that Pegboard's configuration accepts.
 const LONGEST_MS: f64 = 365.0 * 24.0 * 3600.0 * 1000.0;
 
-/// Milliseconds as our configuration writes them; none for what is no time.
+/// Formats milliseconds for Pegboard's configuration; `None` if it is not a valid duration.
 fn time(milliseconds: f64) -> Option<String> {
     let whole = milliseconds.round();
     if !(1.0..=LONGEST_MS).contains(&whole) {
@@ -195,7 +196,7 @@ fn time(milliseconds: f64) -> Option<String> {
     Some(if whole.is_multiple_of(1000) { format!("{}s", whole / 1000) } else { format!("{whole}ms") })
 }
 
-/// A text as it is; a number or a flag as it would be written.
+/// Returns a text as it is, and a number or a flag as text.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -204,8 +205,8 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether a word of a command line can be a file of a project: flags, addresses and packages
-/// cannot, and what has no letters in front of a dot or behind a slash is not worth a look.
+/// Returns whether a word of a command line can be a file of a project: not a flag, address or
+/// package, and with letters before a dot or after a slash.
 fn is_file_name(text: &str) -> bool {
     let path = Path::new(text);
     !text.starts_with(['-', '@', '$', '~']) && !text.contains("://") && path.is_relative() && text.contains(['/', '.'])

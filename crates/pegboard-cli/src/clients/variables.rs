@@ -1,24 +1,24 @@
-//! The variables that clients fill in, in their words and in ours.
+//! Variables in clients' files, translated to Pegboard's notation.
 
 use std::{collections::BTreeMap, path::Path};
 
 use super::Client;
 
-/// What a text of a client depends on beside itself.
+/// The context of a text in a client's file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Context<'a> {
-    /// Whose text it is; none for one of our own files.
+    /// The client; `None` for one of Pegboard's own files.
     pub(crate) client: Option<Client>,
-    /// The folder whose project it belongs to.
+    /// The folder of the project that it belongs to.
     pub(crate) project: Option<&'a Path>,
-    /// What VS Code asks people for, by its name: the text to begin with, if there is one.
+    /// The inputs that VS Code asks the user for, by name, with their defaults.
     pub(crate) inputs: Option<&'a BTreeMap<String, Option<String>>>,
 }
 
-/// How a client writes variables.
+/// A notation for variables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// Not at all: `${` is what it is.
+    /// No variables: `${` is literal.
     Literal,
     /// `${NAME}` and `${NAME:-text}`.
     Shell,
@@ -26,7 +26,7 @@ enum Style {
     BareShell,
     /// `${env:NAME}`, `${workspaceFolder}` and others with a word in front.
     Editor,
-    /// As we write them ourselves.
+    /// Pegboard's own notation.
     Own,
 }
 
@@ -40,7 +40,7 @@ fn style_of(client: Option<Client>) -> Style {
     }
 }
 
-/// `text` with the client's variables written as ours; what that loses goes to `notes`.
+/// Returns `text` with the client's variables in Pegboard's notation; losses go to `notes`.
 pub(crate) fn translate(text: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let style = style_of(context.client);
     if style == Style::Own {
@@ -71,7 +71,7 @@ pub(crate) fn translate(text: &str, context: &Context<'_>, notes: &mut Vec<Strin
     translated
 }
 
-/// What stands between `${` and `}`, in our words.
+/// Translates the part between `${` and `}`.
 fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let kept = format!("${{{variable}}}");
     let (name, default) = variable.split_once(":-").unwrap_or((variable, ""));
@@ -89,14 +89,14 @@ fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<S
             _ => {}
         }
     }
-    // Behind the colon may be anything, and none of it is for other eyes.
+    // The part after the colon may be anything, including a secret.
     let kind = variable.split(':').next().unwrap_or_default();
     let kind = if is_name(kind) { format!("`${{{kind}…}}`") } else { "a variable in `${…}`".to_owned() };
     push_once(notes, format!("{kind} is not supported"));
     format!("$${{{variable}}}")
 }
 
-/// What an editor means by the folder that is open.
+/// Translates an editor's variable for the open folder.
 fn folder(variable: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let is_name_only = variable == "workspaceFolderBasename";
     let Some(project) = context.project else {
@@ -107,7 +107,7 @@ fn folder(variable: &str, context: &Context<'_>, notes: &mut Vec<String>) -> Str
     escaped(&meant.to_string_lossy())
 }
 
-/// What VS Code would ask for; here it is a variable.
+/// Translates an input that VS Code would ask for to a variable.
 fn asked(id: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let name = variable_name(id);
     let default = context.inputs.and_then(|inputs| inputs.get(id)).and_then(Option::as_deref);
@@ -129,22 +129,22 @@ fn push_once(notes: &mut Vec<String>, note: String) {
     }
 }
 
-/// `text` so that nothing in it is filled in.
+/// Escapes `text` so that nothing in it is expanded.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// The variables of the environment that `text`, in our words, cannot do without.
+/// Returns the environment variables without a default in `text`, which is in Pegboard's notation.
 pub(crate) fn needed(text: &str) -> Vec<&str> {
     references(text).into_iter().filter(|variable| is_name(variable) && !is_folder(variable)).collect()
 }
 
-/// Whether something is filled in.
+/// Returns whether a text contains variables.
 pub(crate) fn has_variables(text: &str) -> bool {
     !references(text).is_empty()
 }
 
-/// What stands between `${` and `}`, wherever that is not meant literally.
+/// Returns the parts between `${` and `}` that are not escaped.
 fn references(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -161,24 +161,24 @@ fn references(text: &str) -> Vec<&str> {
     found
 }
 
-/// The variable at the start of `text`, as shells read it without braces.
+/// Returns the variable at the start of `text` as shells read it without braces.
 fn bare_name(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     text.get(..end).filter(|name| is_name(name))
 }
 
-/// Whether shells would take it for a variable.
+/// Returns whether shells accept it as the name of a variable.
 fn is_name(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.len() <= 256 && name.chars().all(is_letter) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// What our own reader fills in without asking the environment.
+/// Returns whether Pegboard's reader expands the variable without the environment.
 fn is_folder(name: &str) -> bool {
     ["workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "cwd", "userHome", "pathSeparator"].contains(&name)
 }
 
-/// A variable for something that people call `text`: `github-token` becomes `GITHUB_TOKEN`.
+/// Derives a variable name from a text: `github-token` becomes `GITHUB_TOKEN`.
 pub(crate) fn variable_name(text: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let name: String = text.chars().take(100).map(letter).collect();
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of `text`, with the notes behind it.
+    /// Checks the translation of `text`, followed by its notes.
     #[track_caller]
     fn check(client: Client, text: &str, expected: &str) {
         let inputs = BTreeMap::from([("port".to_owned(), Some("80".to_owned())), ("api-key".to_owned(), None)]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client without variables says arrives as it is.
+        /// Texts of a client without variables arrive unchanged.
         #[test]
         fn literal_texts_come_back(text in r"([${}:-]|[a-z]|HOME|\$\{){0,20}") {
             let context = Context { client: Some(Client::Zed), ..Context::default() };
@@ -265,8 +265,7 @@ mod tests {
             prop_assert_eq!(written.replace("$${", "${"), text);
         }
 
-        /// Nothing in a translation is something that our reader would stumble over, unless
-        /// a variable has no end.
+        /// Pegboard's reader accepts every translation, unless a variable has no end.
         #[test]
         fn translations_can_be_read(text in r"([${}:-]|[a-z]|env:|input:|file:|A|\$\{){0,20}") {
             for client in Client::ALL {

@@ -1,5 +1,4 @@
-//! Writing files that belong to other programs: whole or not at all, with what was there kept
-//! beside it.
+//! Atomic writes of files that belong to other programs, with backups.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -13,19 +12,19 @@ use serde_json::{Map, Value};
 use super::{edit, sections};
 use crate::error::CliError;
 
-/// What the name of a kept file ends with.
+/// The suffix of backups.
 pub(crate) const BACKUP: &str = ".pegboard-backup";
 
-/// What the name of the last version of our own file ends with.
+/// The suffix of the previous version of Pegboard's own file.
 const PREVIOUS: &str = ".previous";
 
-/// Backups of one file.
+/// Maximum number of backups of one file.
 const MAX_BACKUPS: usize = 1000;
 
-/// Links on the way to a file.
+/// Maximum number of symbolic links on the way to a file.
 const MAX_LINKS: usize = 40;
 
-/// Why a file was not written.
+/// An error of a write.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
     #[error("cannot create the folder `{}`", path.display())]
@@ -41,7 +40,7 @@ pub(crate) enum WriteError {
 }
 
 impl WriteError {
-    /// What can be done about it.
+    /// Returns what the user can do about the error.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Changed(_) => "close the program that uses it, and try again",
@@ -63,8 +62,8 @@ impl From<WriteError> for CliError {
     }
 }
 
-/// Puts `new` in place of `old`, which is what the file was found with. Rights stay; a link stays
-/// a link, and what it points to is written. Says where the old text was kept.
+/// Replaces `old`, the text that was read, with `new`. Permissions stay; a link stays a link, and
+/// its target is written. Returns the path of the backup.
 pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Option<PathBuf>, WriteError> {
     let target = followed(path);
     let Some(old) = old else {
@@ -75,7 +74,7 @@ pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Optio
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
     let permissions = fs::metadata(&target).map_err(failed)?.permissions();
     let backup = keep(path, old, Some(&permissions))?;
-    // Clients write their files too, and what they wrote since we looked must not be lost.
+    // Clients write their files too, and changes since the file was read must not be lost.
     if fs::read(&target).map_err(failed)? != old.as_bytes() {
         return Err(WriteError::Changed(path.to_owned()));
     }
@@ -83,8 +82,8 @@ pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Optio
     Ok(Some(backup))
 }
 
-/// [`replace`] for a file of our own that is changed often: only the last version is kept. A file that
-/// `becomes_private` can only be read by its owner afterwards.
+/// [`replace`] for Pegboard's own file, which changes often: only the previous version is kept. A
+/// file that `becomes_private` can afterwards only be read by its owner.
 pub(crate) fn update(path: &Path, old: &str, new: &str, becomes_private: bool) -> Result<(), WriteError> {
     let target = followed(path);
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
@@ -96,8 +95,8 @@ pub(crate) fn update(path: &Path, old: &str, new: &str, becomes_private: bool) -
     write_whole(&target, new, Some(permissions).filter(|_| !becomes_private))
 }
 
-/// The path for the last version of a file of our own. A file under the usual name that is not such a
-/// version stays as it is.
+/// Returns the path for the previous version of Pegboard's own file. A file of that name that is
+/// not such a version stays as it is.
 fn previous_name(path: &Path) -> Result<PathBuf, WriteError> {
     let named = |number: usize| {
         let mut name = path.as_os_str().to_owned();
@@ -117,7 +116,7 @@ fn previous_name(path: &Path) -> Result<PathBuf, WriteError> {
     (1..=MAX_BACKUPS).map(named).find(is_ours).ok_or_else(|| WriteError::TooManyBackups(path.to_owned()))
 }
 
-/// Writes a file that only its owner may read. What was there, if it is `old`, is kept beside it.
+/// Writes a file that only its owner can read. A backup of `old` is kept next to it.
 pub(crate) fn write_private(path: &Path, old: Option<&str>, new: &str) -> Result<Option<PathBuf>, WriteError> {
     let target = followed(path);
     make_folder(&target)?;
@@ -129,8 +128,8 @@ pub(crate) fn write_private(path: &Path, old: Option<&str>, new: &str) -> Result
     Ok(backup)
 }
 
-/// Removes a file that we created, with this text, and its folder if that is empty then. A file that was
-/// there before us has a backup beside it and stays, as does a link; `false` says so.
+/// Removes a file that Pegboard created with this text, and its folder if that is then empty.
+/// Returns `false` for a link and for a file that existed before, which has a backup; both stay.
 pub(crate) fn remove_created(path: &Path, text: &str) -> Result<bool, WriteError> {
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
     if path.is_symlink() || backup_name(path, 1).exists() {
@@ -145,7 +144,7 @@ pub(crate) fn remove_created(path: &Path, text: &str) -> Result<bool, WriteError
     Ok(true)
 }
 
-/// Where links lead, also when there is nothing there yet.
+/// Follows symbolic links, also to a target that does not exist yet.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -160,7 +159,8 @@ fn make_folder(file: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(folder).map_err(|source| WriteError::Folder { path: folder.to_owned(), source })
 }
 
-/// Keeps `text` beside `path`, under a name that is free or has the same text already.
+/// Writes a backup of `text` next to `path`, under a name that is free or has the same text
+/// already.
 fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<PathBuf, WriteError> {
     for number in 1..=MAX_BACKUPS {
         let backup = backup_name(path, number);
@@ -184,12 +184,12 @@ fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<Pa
     Err(WriteError::TooManyBackups(path.to_owned()))
 }
 
-/// The backups of a file, the newest first.
+/// Returns the backups of a file, newest first.
 pub(crate) fn backups(path: &Path) -> Vec<PathBuf> {
     (1..=MAX_BACKUPS).rev().map(|number| backup_name(path, number)).filter(|backup| backup.is_file()).collect()
 }
 
-/// The path of a backup of a file.
+/// Returns the path of a backup of a file.
 fn backup_name(path: &Path, number: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(BACKUP);
@@ -199,7 +199,7 @@ fn backup_name(path: &Path, number: usize) -> PathBuf {
     name.into()
 }
 
-/// Writes beside the file and then puts that in its place, so that nobody ever reads half of it.
+/// Writes a temporary file and renames it, so that no reader ever sees half of it.
 fn write_whole(path: &Path, text: &str, permissions: Option<Permissions>) -> Result<(), WriteError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".pegboard-{}", std::process::id()));
@@ -218,7 +218,7 @@ fn write_whole(path: &Path, text: &str, permissions: Option<Permissions>) -> Res
     })
 }
 
-/// A file that was not there before, and that nobody else may read.
+/// Creates a file that only its owner can read.
 fn new_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     restrict_to_owner(options.write(true).create_new(true)).open(path)
@@ -228,7 +228,7 @@ fn new_file(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    /// A folder that is gone afterwards.
+    /// A folder that is removed at the end of the test.
     struct Folder(PathBuf);
 
     impl Folder {

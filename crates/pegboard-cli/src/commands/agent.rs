@@ -46,8 +46,8 @@ use crate::{
     usage,
 };
 
-/// What is logged unless something else is said: what failed, and that searches go on without an
-/// embeddings endpoint, which nothing else would show.
+/// The default log filter: failures, and an unavailable embeddings endpoint, which would otherwise
+/// go unnoticed.
 const USUAL_LOG: &str = "error,pegboard_llm::embeddings=warn";
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     ended
 }
 
-/// Says which names mean no tool, and refuses to search where there is nothing to search for.
+/// Warns about names that match no tool, and fails if there is nothing to search for.
 async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
     agent.unmatched_names().await.iter().for_each(|problem| warn(problem));
     for name in agent.unmatched_grants() {
@@ -123,7 +123,7 @@ async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What to say; `None` when the person is asked for it, line by line.
+/// Returns the prompt; `None` if prompts are read from the terminal, line by line.
 fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, CliError> {
     match given {
         Some(prompt) if prompt != "-" => input::checked(prompt).map(Some),
@@ -134,7 +134,7 @@ fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, 
     }
 }
 
-/// Starts the servers and begins the conversation; `None` when somebody did not want to wait.
+/// Starts the servers and begins the conversation; `None` if the user interrupted the wait.
 async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Result<Option<Agent>, CliError> {
     let progress = Progress::waiting(&format!("starting {}", counted(servers, "server")));
     let mut listening = signals.begin();
@@ -146,7 +146,7 @@ async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Resu
     built.transpose().map_err(|error| build::cannot_build(&error))
 }
 
-/// One prompt, and the end.
+/// Runs one prompt, and ends.
 async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
     let ended = talk.say(prompt).await?;
     if !talk.refused.is_empty() {
@@ -170,7 +170,7 @@ async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
     }
 }
 
-/// Why there is no answer, for people.
+/// Returns the error for a run without an answer.
 fn failure(error: &RunError) -> CliError {
     let shown = match error {
         RunError::Turn(cause) => {
@@ -187,7 +187,7 @@ fn failure(error: &RunError) -> CliError {
     }
 }
 
-/// The option that raises a limit.
+/// Returns the option that raises a limit.
 fn way_out(reached: &LimitReached) -> &'static str {
     match reached {
         LimitReached::Turns(_) => "`--max-turns` raises the limit; in a conversation, another message continues",

@@ -90,7 +90,7 @@ fn print(reports: &[PinReport], is_json: bool, text: &dyn Fn(&[PinReport]) -> St
     Ok(Outcome::Yes)
 }
 
-/// What the arguments name of what waits.
+/// Returns the pending tools that the arguments select.
 fn choose<'a>(args: &ApproveArgs, waiting: &'a [WaitingPin]) -> Result<Vec<&'a WaitingPin>, CliError> {
     let Some(server) = &args.server else { return Ok(waiting.iter().collect()) };
     let of_server: Vec<&WaitingPin> = waiting.iter().filter(|pin| pin.report.server == *server).collect();
@@ -118,7 +118,7 @@ fn missing<T>(message: String, near: &[&str]) -> Result<T, CliError> {
     Err(CliError::new(message).hint(hint))
 }
 
-/// Shows each and asks for a word on it.
+/// Shows each tool and asks the user to approve it.
 fn ask<'a>(chosen: &[&'a WaitingPin]) -> Result<Vec<&'a WaitingPin>, CliError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         for pin in chosen {
@@ -169,7 +169,7 @@ fn answer() -> Result<Answer, CliError> {
             "n" | "no" => return Ok(Answer::No),
             "a" | "all" => return Ok(Answer::All),
             "q" | "quit" => return Ok(Answer::Quit),
-            // The end of the input is no consent.
+            // The end of the input is not an approval.
             _ if length == 0 => return Ok(Answer::Quit),
             _ => {}
         }

@@ -1,3 +1,3 @@
-//! `pegboard bench`: what it does is [measured elsewhere](crate::bench).
+//! `pegboard bench`, which is implemented in [`crate::bench`].
 
 pub(crate) use crate::bench::{BenchArgs, run};

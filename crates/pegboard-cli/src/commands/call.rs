@@ -24,7 +24,7 @@ use crate::{
     terminal_text,
 };
 
-/// The largest arguments on standard input.
+/// Maximum size of arguments on standard input.
 const MAX_INPUT: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
@@ -69,8 +69,8 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
     })
 }
 
-/// A gateway that can call the tool. Where none runs, only the server of the tool is started, if its name
-/// or the tool lists of earlier runs say which one that is.
+/// Opens a gateway that can call the tool. If none runs, only the tool's server is started, if its
+/// name or the cached tool lists say which one that is.
 async fn open(source: &Source, state: Option<&str>, name: &str) -> Result<Contact, CliError> {
     if let Some(running) = Contact::running(source, state).await? {
         return Ok(running);
@@ -89,7 +89,7 @@ async fn open(source: &Source, state: Option<&str>, name: &str) -> Result<Contac
     Contact::start(config, source, state, &Start::Unknown).await
 }
 
-/// The server that has the tool, by the tool lists of earlier runs or by the name.
+/// Returns the server that has the tool, by the cached tool lists or by the name.
 async fn server_of(
     name: &str,
     config: &Config,
@@ -106,7 +106,7 @@ async fn server_of(
     Ok(server_in(name_in(name), servers).map(str::to_owned))
 }
 
-/// The server whose name a tool's name begins with.
+/// Returns the server whose name a tool's name begins with.
 fn server_in<'a>(name: &str, servers: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let name = name.strip_prefix("mcp__").unwrap_or(&name);
@@ -127,7 +127,7 @@ fn read_input() -> Result<String, CliError> {
     Ok(text)
 }
 
-/// What a name stands for.
+/// The tool that a name means.
 enum Target {
     /// A tool of a server.
     Tool(Arc<Tool>),
@@ -135,15 +135,15 @@ enum Target {
     Own,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 enum Called {
     /// The tool with this name answered.
     Answered(String, CallAnswer),
-    /// Nobody knows whether the tool ran.
+    /// The call was interrupted; the tool may have run.
     Lost(CliError),
 }
 
-/// The tools of a gateway, to find one by any spelling of its name.
+/// Returns a session over the tools of a gateway, to find one by any spelling of its name.
 async fn session(contact: &Contact) -> Result<Session, CliError> {
     Ok(tools::session(contact.catalog().await?, Selection::everything()))
 }
@@ -179,12 +179,13 @@ async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<Called,
     }
 }
 
-/// The name in a signature such as `get_time(zone: string)`, which a search shows; a name is itself.
+/// Returns the name in a signature such as `get_time(zone: string)`, which a search shows; a plain
+/// name stays.
 fn name_in(signature: &str) -> &str {
     signature.split_once('(').map_or(signature, |(name, _)| name.trim())
 }
 
-/// Prints a result; whether the tool did its work.
+/// Prints a result, and returns whether the tool succeeded.
 fn print(name: &str, answer: &CallAnswer, format: Format) -> Result<Outcome, CliError> {
     let text = to_text(&answer.result);
     let is_refused = answer.is_error && text.starts_with(&format!("`{name}` was not called: "));
@@ -206,7 +207,7 @@ fn print(name: &str, answer: &CallAnswer, format: Format) -> Result<Outcome, Cli
     Ok(if answer.is_error { Outcome::No } else { Outcome::Yes })
 }
 
-/// The texts of a result, and a line for each piece that is not text.
+/// Returns the texts of a result, and a line for each part that is not text.
 fn to_text(result: &Value) -> String {
     let pieces = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if pieces.is_empty() {

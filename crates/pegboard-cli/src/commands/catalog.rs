@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
     Ok(if failed.is_empty() { Outcome::Yes } else { Outcome::No })
 }
 
-/// One line for each tool: all that its server says of it, and whose it is.
+/// Adds one line for each tool: its definition, and its server.
 fn print(server: &Upstream, lines: &mut String) {
     let hello = server.hello();
     let own = hello.as_ref().and_then(|hello| hello.instructions.clone());

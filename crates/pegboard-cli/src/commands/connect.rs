@@ -113,14 +113,14 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     Ok(outcome)
 }
 
-/// The refusal to create the file of a client that has none, and no folder for it.
+/// Returns the error for a client without a file or a folder for it.
 fn not_installed(place: &Place) -> CliError {
     let title = place.client.title();
     CliError::new(format!("{title} is not installed: neither `{}` nor a folder for it exists", place.path.display()))
         .hint(format!("start {title} once, or use `--force` to create the file anyway"))
 }
 
-/// Servers that the client has beside Pegboard, which has them too.
+/// Returns the client's servers that are also in Pegboard's configuration.
 fn doubled(place: &Place, config: Option<&Path>) -> Vec<String> {
     let source = Source::find(config, false);
     let content = read::read(place).ok().flatten();
@@ -128,7 +128,7 @@ fn doubled(place: &Place, config: Option<&Path>) -> Vec<String> {
     leaving(&content, place.project.as_deref(), config).map(|leaving| leaving.names).unwrap_or_default()
 }
 
-/// The file and the command line of the prompt hook.
+/// Returns the file and the command line of the prompt hook.
 fn hook(
     args: &ConnectArgs,
     client: Client,
@@ -156,7 +156,7 @@ fn hook(
     Ok((path, command))
 }
 
-/// Puts the hook into the client's settings, or says what belongs there.
+/// Installs the hook in the client's settings, or prints it.
 fn write_hook(path: &Path, command: &str, is_written: bool) -> Result<(), CliError> {
     let shown = path.display();
     let old = read::text(path).map_err(|error| unreadable(path, &error))?;
@@ -172,7 +172,7 @@ fn write_hook(path: &Path, command: &str, is_written: bool) -> Result<(), CliErr
     Ok(())
 }
 
-/// The configuration that is to be served; none if a gateway has it already.
+/// Returns the configuration to serve; `None` if a gateway has it already.
 fn configuration(args: &ConnectArgs) -> Result<Option<Source>, CliError> {
     if args.http.is_some() && !args.replace {
         return Ok(None);
@@ -206,10 +206,10 @@ fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<D
     })
 }
 
-/// Variables that everybody has.
+/// Variables that are always set.
 const USUAL: &[&str] = &["HOME", "PATH", "USER"];
 
-/// The variables without which `config` cannot be served.
+/// Returns the variables that `config` needs.
 fn needed_variables(config: &Path) -> Result<Vec<String>, CliError> {
     let servers = read::read_own(config).map_err(|error| unreadable(config, &error))?.unwrap_or_default();
     let enabled = servers.iter().filter(|(_, server)| !server.is_disabled);
@@ -223,7 +223,7 @@ fn unreadable(path: &Path, error: &read::ReadError) -> CliError {
 }
 
 impl Door {
-    /// Says what the client must have for us to be served.
+    /// Prints which variables the client must pass on.
     fn say_variables(&self, client: Client) {
         let Self::Stdio { variables, .. } = self else { return };
         if variables.is_empty() {
@@ -241,7 +241,7 @@ impl Door {
     }
 }
 
-/// An address of a gateway; one without a path means the usual one.
+/// Returns the endpoint of a gateway; an address without a path gets the default one.
 fn endpoint(url: &str) -> Result<String, CliError> {
     let is_address = |scheme: &str| url.strip_prefix(scheme).filter(|rest| !rest.is_empty() && !rest.starts_with('/'));
     let Some(rest) = is_address("http://").or_else(|| is_address("https://")) else {
@@ -272,17 +272,17 @@ pub(super) fn place(
     Ok(places.swap_remove(0))
 }
 
-/// A change of a client's file, thought out and not yet made.
+/// A planned change of a client's file.
 struct Edit {
     place: Place,
-    /// The file as it is; none if it is not there.
+    /// The present text of the file, if it exists.
     old: Option<String>,
     new: String,
-    /// Our entry.
+    /// Pegboard's entry.
     entry: serde_json::Value,
-    /// The name under which the client has the very same entry already.
+    /// The name under which the client has the same entry already.
     connected_as: Option<String>,
-    /// What happens to the client's own servers.
+    /// The client's own servers that are replaced.
     leaving: Leaving,
 }
 
@@ -314,7 +314,7 @@ impl Edit {
         Ok(Self { old, new, entry, connected_as, leaving, place })
     }
 
-    /// What somebody would have to do.
+    /// Prints the change for the user to make.
     fn print(&self) -> Result<Outcome, CliError> {
         output::text(&pegboard_entry::text(self.place.client, self.place.keys, &self.entry))?;
         let path = self.place.path.display();
@@ -348,7 +348,8 @@ impl Edit {
     }
 }
 
-/// The name under which the client has our entry already, if that is not the usual one.
+/// Returns the name under which the client has Pegboard's entry already, if that is not the usual
+/// one.
 fn other_name(text: &str, place: &Place, content: &read::Content, fresh: &serde_json::Value) -> Option<String> {
     let is_same = |name: &str| {
         let entry = edit::get(text, place.client.syntax(), place.keys, name).ok().flatten();

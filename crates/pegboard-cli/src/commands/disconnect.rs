@@ -66,8 +66,8 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Yes)
 }
 
-/// Says which servers the file had before `connect --replace` removed them, and the newest backup that has
-/// them.
+/// Prints which servers the file had before `connect --replace` removed them, and the newest backup
+/// that has them.
 fn say_removed_servers(place: &Place, text: &str) {
     let (path, title) = (place.path.display(), place.client.title());
     let left = server_names(place, text);
@@ -90,7 +90,7 @@ fn say_removed_servers(place: &Place, text: &str) {
     }
 }
 
-/// The names of the servers in the text of a client's file, without Pegboard.
+/// Returns the names of the servers in the text of a client's file, without Pegboard.
 fn server_names(place: &Place, text: &str) -> Vec<String> {
     let content = read::content(text, place).unwrap_or_default();
     let is_pegboard = |entry: &read::Entry| entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
@@ -98,7 +98,7 @@ fn server_names(place: &Place, text: &str) -> Vec<String> {
     entries.map(|entry| entry.name).collect()
 }
 
-/// Takes the prompt hook out of Claude Code's settings; whether it was there.
+/// Removes the prompt hook from Claude Code's settings, and returns whether it was there.
 fn remove_hook(project: Option<&Path>, surroundings: &Surroundings<'_>) -> Result<bool, CliError> {
     let Some(path) = hooks::file(surroundings, project) else { return Ok(false) };
     let shown = path.display();

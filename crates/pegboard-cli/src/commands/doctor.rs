@@ -74,12 +74,12 @@ pub(crate) struct DoctorArgs {
     log: LogArgs,
 }
 
-/// What is looked at.
+/// The configuration that is checked.
 struct Case {
     path: PathBuf,
     config: Config,
     problems: Problems,
-    /// The servers as they are written, before variables are filled in.
+    /// The servers as they are written, before variables are expanded.
     written: Vec<(String, Server)>,
 }
 
@@ -87,7 +87,7 @@ impl Case {
     fn read(content: &Content, only: &[String]) -> Result<Self, CliError> {
         let path = content.path().to_owned();
         let (mut config, problems) = content.examine()?;
-        // A file that cannot be parsed has been told of by then.
+        // A file that cannot be parsed was reported already.
         let mut written = read::read_own(&path).ok().flatten().unwrap_or_default();
         for name in only {
             let is_there = config.servers.iter().any(|server| server.name == *name);
@@ -102,14 +102,14 @@ impl Case {
         Ok(Self { path, config, problems, written })
     }
 
-    /// Whether the file says nothing that could be relied on.
+    /// Returns whether the file cannot be parsed at all.
     fn is_unreadable(&self) -> bool {
         let is_whole = |path: &str| path.is_empty();
         self.problems.iter().any(|problem| is_whole(&problem.path) && !problem.is_missing())
     }
 }
 
-/// What came out.
+/// The result of all checks.
 struct Report {
     config: PathBuf,
     findings: Vec<Finding>,
@@ -165,7 +165,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     Ok(if report.count(Severity::Error) == 0 { Outcome::Yes } else { Outcome::No })
 }
 
-/// Starts the servers that can be started, and looks at what they offer.
+/// Starts the servers that can be started, and checks their tools.
 fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Result<Vec<Patient>, CliError> {
     let has_error =
         |name: &str| findings.iter().any(|finding| finding.is_error() && finding.server.as_deref() == Some(name));
@@ -206,7 +206,8 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
     Ok(patients)
 }
 
-/// The general first, then server by server as they are configured, the worst first.
+/// Sorts findings: general ones first, then by server in the order of the configuration, the most
+/// severe first.
 fn sorted(mut findings: Vec<Finding>, patients: &[Patient]) -> Vec<Finding> {
     let place = |finding: &Finding| {
         let server = finding.server.as_ref();

@@ -17,7 +17,7 @@ use crate::{
     progress::Progress, rankers::RankerName,
 };
 
-/// How far down a ranking the first relevant tool is looked for.
+/// Depth to which rankings are evaluated.
 const DEPTH: usize = 100;
 
 pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Yes)
 }
 
-/// Labelled queries and the tools they are about.
+/// Labelled queries and the tools they refer to.
 struct Data {
     catalog: Catalog,
     queries: Vec<Labelled>,
@@ -103,7 +103,7 @@ fn read_text(path: &Path) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|error| CliError::new(format!("`{}` is not UTF-8", path.display())).because(error))
 }
 
-/// Relevant tools by query; labels of tools that the catalog lacks do not count.
+/// Reads the relevant tools by query; labels of tools that the catalog lacks are ignored.
 fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap<String, f64>>, CliError> {
     let known: std::collections::HashSet<&str> = catalog.iter().map(|tool| tool.id()).collect();
     let mut labels: HashMap<String, HashMap<String, f64>> = HashMap::new();
@@ -125,7 +125,7 @@ fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap
     Ok(labels)
 }
 
-/// Gives the ranker the vectors of the tools, and tells those of the queries, which are fetched
+/// Gives the ranker the vectors of the tools, and returns those of the queries, which are fetched
 /// once: after the tools', with which they are compared.
 fn vectors<'a>(
     ranker: &dyn Ranker,
@@ -151,7 +151,7 @@ fn measure(ranker: &dyn Ranker, data: &Data, asked: Option<&(Asked, OnceCell<Vec
     // The first query of a ranker may still build what it keeps per catalog.
     let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
     for labelled in &data.queries {
-        // What is measured is the order, so nothing is withheld.
+        // Only the order is measured, so nothing is withheld.
         let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0).vectors(vectors);
         let start = Instant::now();
         // A query that a ranker refuses found nothing.
@@ -195,7 +195,7 @@ struct Report {
     rankers: Figures,
 }
 
-/// By ranker, in the order asked for.
+/// Measurements by ranker, in the order of the command line.
 struct Figures(Vec<(&'static str, Measured)>);
 
 impl Serialize for Figures {

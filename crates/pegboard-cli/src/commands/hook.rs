@@ -1,4 +1,4 @@
-//! `pegboard hook`: likely tools for what the user has just typed.
+//! `pegboard hook`: likely tools for a message that the user has just typed.
 //!
 //! Claude Code runs it before the model sees a message (`UserPromptSubmit`): a JSON object with the
 //! `prompt` comes on standard input, and `additionalContext` on standard output goes to the model.
@@ -22,13 +22,13 @@ use crate::{
     source::ConfigArgs,
 };
 
-/// The event that it answers.
+/// The hook event.
 const EVENT: &str = "UserPromptSubmit";
 
-/// The largest input.
+/// Maximum size of the input.
 const MAX_INPUT: u64 = 4 << 20;
 
-/// Characters of a message that are searched for; what a user wants is said at the beginning.
+/// Maximum length of the searched message; the request is usually at the beginning.
 const MAX_PROMPT: usize = 2000;
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &HookArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Yes)
 }
 
-/// What the model should know beside the message, if anything.
+/// Returns the additional context for the model, if any.
 fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
     let input: Value = serde_json::from_str(input)
         .map_err(|error| CliError::new("standard input is not the JSON of a hook").because(error))?;
@@ -89,7 +89,8 @@ fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
     Ok((!tools.is_empty()).then(|| format!("Tools of the MCP server `pegboard` that may help{how}:\n{tools}")))
 }
 
-/// How the model calls a tool that its client does not list; empty where the client lists all tools.
+/// Returns how the model calls a tool that its client does not list; empty if the client lists all
+/// tools.
 fn how_to_call(settings: &GatewaySettings, catalog: &Catalog) -> &'static str {
     let is_search_on = settings.exposure.decide(catalog, &settings.selection).is_on;
     match settings.profile {
@@ -103,8 +104,8 @@ fn how_to_call(settings: &GatewaySettings, catalog: &Catalog) -> &'static str {
     }
 }
 
-/// The lines of a search result that show tools: the message was not written as a query, so advice on
-/// how to search for it again does not help.
+/// Returns the lines of a search result that show tools: the message was not written as a query, so
+/// hints on searching again do not help.
 fn likely_tools(found: &str) -> String {
     let is_advice =
         |line: &&str| ["(no tool matches", "No tool fits", "… "].iter().any(|begin| line.starts_with(begin));

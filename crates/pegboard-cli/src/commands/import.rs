@@ -112,7 +112,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Yes)
 }
 
-/// Asks on a terminal whether the servers of the project's own files may be imported.
+/// Asks on a terminal whether to import the servers of the project's own files.
 fn ask_for_trust(survey: &mut Survey) -> Result<(), CliError> {
     let servers = survey.untrusted();
     if servers.is_empty() || !trust::can_ask() {
@@ -128,7 +128,7 @@ fn ask_for_trust(survey: &mut Survey) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Where to write, if anywhere.
+/// Returns the file to write, if any.
 fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, CliError> {
     if !args.write {
         return Ok(args.output.clone());
@@ -142,9 +142,9 @@ fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<P
 /// The file to write.
 struct Target {
     path: PathBuf,
-    /// Its text, if it is there.
+    /// The present text of the file, if it exists.
     old: Option<String>,
-    /// Whether it is replaced instead of being added to.
+    /// Whether the file is replaced instead of extended.
     is_replaced: bool,
 }
 
@@ -155,7 +155,7 @@ impl Target {
         Ok(Self { path, old, is_replaced: is_replaced || is_blank })
     }
 
-    /// The servers that stay.
+    /// Returns the servers that stay.
     fn existing(&self) -> Result<Existing, CliError> {
         if self.is_replaced {
             return Ok(Existing::default());
@@ -168,23 +168,23 @@ impl Target {
         Ok(Existing { servers, names: self.names() })
     }
 
-    /// The names of the servers in the file.
+    /// Returns the names of the servers in the file.
     fn names(&self) -> Vec<String> {
         sections::server_names(&self.value())
     }
 
-    /// The content of the file, as far as it can be read.
+    /// Returns the content of the file, as far as it can be parsed.
     fn value(&self) -> Value {
         edit::json::to_json(self.old.as_deref().unwrap_or_default()).unwrap_or_default()
     }
 
-    /// The servers that a replaced file loses.
+    /// Returns the servers that a replaced file loses.
     fn dropped(&self, plan: &Plan) -> Vec<String> {
         let is_kept = |name: &String| !self.is_replaced || plan.servers.iter().any(|(kept, _)| kept == name);
         self.names().into_iter().filter(|name| !is_kept(name)).collect()
     }
 
-    /// Writes the servers of the report; says where the old text was kept.
+    /// Writes the servers of the report, and returns the path of the backup.
     fn write(&self, report: &Report) -> Result<Option<PathBuf>, CliError> {
         let Some(old) = self.old.as_deref().filter(|_| !self.is_replaced) else {
             return Ok(write::write_private(&self.path, self.old.as_deref(), &report.configuration(false))?);
@@ -195,7 +195,7 @@ impl Target {
                 .map_err(|error| CliError::new(format!("cannot change `{}`: {error}", self.path.display())))?;
         }
         config::check(&text, &self.path)?;
-        // What was for everybody's eyes is not any more.
+        // A file with secrets that all users could read becomes private.
         let has_secrets = report.plan.servers.iter().any(|(_, server)| !secrets::find(server).is_empty());
         Ok(match has_secrets {
             true => write::write_private(&self.path, Some(old), &text)?,
@@ -204,13 +204,13 @@ impl Target {
     }
 }
 
-/// Everything that is to be said.
+/// The result of an import.
 struct Report {
     survey: Survey,
     plan: Plan,
     /// Variables that enabled servers need and that are not set.
     unset: Vec<String>,
-    /// Secrets that became variables, with the server they are of.
+    /// Secrets that were moved to variables, with their server.
     moved: Vec<(String, Moved)>,
     written: Option<PathBuf>,
     backup: Option<PathBuf>,
@@ -238,7 +238,7 @@ impl Report {
         for (name, server) in plan.servers.iter().filter(|(_, server)| !server.is_disabled) {
             let needed = server.texts().into_iter().flat_map(variables::needed);
             for variable in needed.filter(|variable| (surroundings.env)(variable).is_none()) {
-                // What was moved is told apart.
+                // Moved secrets are reported separately.
                 if moved.iter().any(|(_, secret)| secret.variable == variable) {
                     continue;
                 }
@@ -254,7 +254,7 @@ impl Report {
         Self { survey, plan, unset, moved, written, backup, dropped, home: surroundings.home() }
     }
 
-    /// The configuration, for a file or for other eyes.
+    /// Returns the configuration, masked for output or complete for a file.
     fn configuration(&self, is_masked: bool) -> String {
         format!("{}\n", rendered(&self.to_configuration(is_masked), "", "  ", "\n"))
     }
@@ -275,7 +275,7 @@ impl Report {
         }
     }
 
-    /// What is wrong with the files.
+    /// Prints the problems of the files.
     fn warn(&self) {
         for file in &self.survey.files {
             let problems = file.problems();
@@ -283,7 +283,7 @@ impl Report {
         }
     }
 
-    /// Says which servers were left out, if any, and how they are included.
+    /// Prints which servers were left out, if any, and how to include them.
     fn say_left_out(&self) -> bool {
         let names: Vec<String> =
             self.survey.untrusted().iter().map(|(name, _)| format!("`{}`", printable(name))).collect();
@@ -297,7 +297,7 @@ impl Report {
         true
     }
 
-    /// What has happened, and what to do next.
+    /// Prints the result, and the next steps.
     fn say(&self, surroundings: &Surroundings<'_>) {
         let servers = output::counted(self.plan.servers.len(), "server");
         match &self.written {
@@ -340,7 +340,7 @@ impl Report {
     }
 }
 
-/// Variables that servers use already: none of them can stand for a secret as well.
+/// Returns the variables that servers use already: none of them can hold a moved secret.
 fn taken_variables(plan: &Plan) -> BTreeMap<String, String> {
     let texts = plan.servers.iter().flat_map(|(_, server)| server.texts());
     texts.flat_map(variables::needed).map(|name| (name.to_owned(), format!("${{{name}}}"))).collect()

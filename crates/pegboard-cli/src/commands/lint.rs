@@ -23,26 +23,26 @@ use crate::{
     source::Source,
 };
 
-/// A baseline is read no further.
+/// Maximum size of a baseline.
 const MAX_BASELINE_BYTES: usize = 64 << 20;
 
-/// Catalogs of more tools are searched by words alone. A search by meaning compares every tool, so
-/// that the time for all searches would grow with the square of the catalog.
+/// Maximum number of tools for semantic search. It compares every tool, so that the time for all
+/// searches would grow with the square of the catalog.
 const MAX_TOOLS_BY_MEANING: usize = 20_000;
 
-/// What became of a baseline.
+/// The effect of a baseline.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Findings that it lets pass.
+    /// Number of findings that it suppresses.
     findings: usize,
-    /// Entries that nothing corresponds to any more.
+    /// Number of entries without a finding.
     gone: usize,
 }
 
-/// What is shown.
+/// The content of the output.
 struct Page {
     report: Report,
-    /// The ranker that the tools were searched with.
+    /// The ranker that was used for the searches.
     ranker: &'static str,
     known: Option<Known>,
     is_over: bool,
@@ -73,20 +73,20 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// The tools to check.
+/// Returns the tools to check.
 fn catalog(args: &LintArgs, source: &Source) -> Result<Catalog, CliError> {
     let catalog = match &args.source.catalog[..] {
         [] => configured_tools::catalog_or_demo(source, args.state.as_deref())?.0,
         files => catalogs::read(files, args.source.max_catalog_bytes)?,
     };
-    // Nothing is wrong with nothing, which would be good news for nobody.
+    // An empty catalog without findings would be a misleading success.
     if catalog.is_empty() {
         return Err(CliError::new("there are no tools to check"));
     }
     Ok(catalog)
 }
 
-/// The ranker to search for the tools with.
+/// Returns the ranker for the searches.
 fn ranker(catalog: &Catalog) -> Box<dyn Ranker> {
     if catalog.len() > MAX_TOOLS_BY_MEANING { Box::new(Lexical::default()) } else { Box::new(Hybrid::default()) }
 }
@@ -141,13 +141,13 @@ fn write_baseline(path: &Path, report: &Report) -> Result<Outcome, CliError> {
     Ok(Outcome::Yes)
 }
 
-/// The rules, as a table in Markdown.
+/// Renders the rules as a table in Markdown.
 pub(crate) fn reference() -> String {
     let row = |rule: &Rule| format!("| [`{rule}`](#{rule}) | {} | {} |\n", rule.severity().as_str(), rule.about());
     Rule::ALL.iter().map(row).collect()
 }
 
-/// What a configuration says about it.
+/// The `lint` section of a configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LintConfig {
     pub(crate) allow: Vec<Rule>,
@@ -157,7 +157,7 @@ pub(crate) struct LintConfig {
     pub(crate) max_tokens: Option<usize>,
     pub(crate) max_description_tokens: Option<usize>,
     pub(crate) hits: Option<usize>,
-    /// Relative to the file that names it.
+    /// The baseline file, relative to the configuration file.
     pub(crate) baseline: Option<PathBuf>,
 }
 

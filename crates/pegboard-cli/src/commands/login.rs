@@ -77,7 +77,7 @@ pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// The server of this name, and where its login is kept.
+/// Returns the server of this name, and where its login is saved.
 pub(super) fn server_and_logins(
     name: &str,
     path: Option<&Path>,
@@ -105,7 +105,7 @@ pub(super) fn server_and_logins(
     Ok((server.clone(), state::logins(&folder)))
 }
 
-/// Why there is no login, and what can be done about it.
+/// Returns the error of a failed login, with a hint.
 pub(super) fn shown(message: String, error: LoginError) -> CliError {
     let hint = error.hint();
     let shown = CliError::new(message).because(error);
@@ -153,7 +153,7 @@ async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Res
     Ok(login.finish(&redirect).await?)
 }
 
-/// The first line of standard input that is an answer; never if there is none.
+/// Reads the first valid redirect URL from standard input; waits for ever if there is none.
 async fn pasted(login: &Login) -> Result<Redirect, LoginError> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Ok(Some(line)) = lines.next_line().await {

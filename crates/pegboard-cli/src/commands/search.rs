@@ -32,7 +32,7 @@ use crate::{
     usage,
 };
 
-/// A query file is read no further; every ranker refuses far shorter queries.
+/// Maximum size of a query file; every ranker rejects far shorter queries.
 const MAX_QUERY_FILE_BYTES: usize = 16 << 20;
 
 pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
@@ -81,11 +81,11 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     Ok(if found { Outcome::Yes } else { Outcome::No })
 }
 
-/// The tools that are searched, and a ranker with their index.
+/// The tools to search, and a ranker with their index.
 struct Prepared {
     catalog: Catalog,
     ranker: Arc<dyn Ranker>,
-    /// What can be kept for the next search.
+    /// The catalog to cache for the next search.
     unsaved: Option<CachedCatalog>,
 }
 
@@ -137,13 +137,13 @@ fn query_text(args: &SearchArgs) -> Result<Cow<'_, str>, CliError> {
         catalogs::read_bounded(path, MAX_QUERY_FILE_BYTES)?
     };
     let mut text = String::from_utf8(bytes).map_err(|error| CliError::new("the query is not UTF-8").because(error))?;
-    // Editors end files with a line break that nobody meant to search for.
+    // Editors end files with a line break that is not part of the query.
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(Cow::Owned(text))
 }
 
-/// The tools that are searched: of the files that are named, else of the configured servers, else of
-/// the demo.
+/// Returns the tools to search: of the named files, else of the configured servers, else of the
+/// demo.
 fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalog, CliError> {
     let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
     if !files.is_empty() {
@@ -162,7 +162,7 @@ fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalo
     })
 }
 
-/// `ranker` with what a caller has learned with this catalog.
+/// Returns `ranker` with the habits of a caller for this catalog.
 fn with_habits(
     ranker: Arc<dyn Ranker>,
     caller: &str,

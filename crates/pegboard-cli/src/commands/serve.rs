@@ -43,19 +43,19 @@ use crate::{
     usage::{self, Keeper},
 };
 
-/// Where the gateway listens unless told otherwise.
+/// The default listen address.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
-/// How long answers may take to be written once calls were cut.
+/// How long answers may take to be written after running calls were cancelled.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Servers that take longer to start are announced before they are ready.
+/// Delay after which the summary is printed even if servers are still starting.
 const SOON: Duration = Duration::from_secs(2);
 
 /// How long answers may take to be sent after a second signal.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
-/// Threads that carry requests; more bring nothing, since nothing here computes for long.
+/// Maximum number of worker threads; more bring nothing, since no request computes for long.
 const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     served.map(|()| Outcome::Yes)
 }
 
-/// A runtime for commands that talk to servers.
+/// Returns a runtime for commands that communicate with servers.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
@@ -106,7 +106,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
         .map_err(|error| CliError::new("cannot start the runtime").because(error))
 }
 
-/// The command line that keeps a server's processes from outliving us.
+/// Returns the command line of the supervisor, which ends a server's processes when Pegboard ends.
 pub(crate) fn supervisor() -> Vec<OsString> {
     match std::env::current_exe() {
         Ok(program) => vec![program.into(), "supervise".into(), "--".into()],
@@ -117,7 +117,7 @@ pub(crate) fn supervisor() -> Vec<OsString> {
     }
 }
 
-/// Why the gateway cannot listen; another gateway on the same address is named.
+/// Returns the error that the gateway cannot listen; it names another gateway on the same address.
 fn cannot_listen(error: ListenError, state: Option<&Path>) -> CliError {
     let running = state.map(|state| running_gateways::list(&running_gateways::folder(state))).unwrap_or_default();
     let other = running.iter().find(|running| {
@@ -138,11 +138,11 @@ fn cannot_listen(error: ListenError, state: Option<&Path>) -> CliError {
     }
 }
 
-/// What is there beside the configuration itself.
+/// The surroundings of a gateway, without its configuration.
 struct Kept {
     source: Source,
     state: Option<PathBuf>,
-    /// The files of the configuration, as they were when they were read.
+    /// The versions of the configuration files when they were read.
     files: Marks,
     learner: Option<Arc<Keeper>>,
     log: Arc<LogBuffer>,
@@ -225,8 +225,8 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     served
 }
 
-/// Serves the client on standard input and output until it leaves or a signal comes. Calls that
-/// are running then may finish within the deadline; what is left is cut, with an error.
+/// Serves the client on standard input and output until it disconnects or a signal comes. Running
+/// calls may then finish within the deadline; the others are cancelled with an error.
 async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), CliError> {
     platform::let_streams_block();
     let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
@@ -260,16 +260,16 @@ fn log_notices(config: &Config) {
     }
 }
 
-/// What whoever asks how the gateway is will be told of its surroundings.
+/// Returns the options of the control API.
 fn control_options(path: Option<&Path>, listener: Option<&Listener>, log: Arc<LogBuffer>) -> control::Options {
     let endpoint = listener.map(|listener| format!("http://{}{ENDPOINT}", listener.address()));
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     control::Options { endpoint, configuration: path.map(whole), reload: None, logs: Some(log) }
 }
 
-/// What is logged unless the user says otherwise: details where the log goes to a file or a journal,
-/// and warnings on a terminal, which gets a summary, and where a client shows it. Similar names of the
-/// demo's tools are not worth a warning, because nobody can change them.
+/// Returns the default log level: `info` if the log goes to a file or a journal, and warnings on a
+/// terminal, which gets a summary, or in a client. Similar names of the demo's tools are not worth
+/// a warning, because the user cannot change them.
 fn usual_level(verbose: u8, is_short: bool, is_demo: bool) -> String {
     let level = match verbose {
         0 if is_short => "warn",
@@ -279,12 +279,12 @@ fn usual_level(verbose: u8, is_short: bool, is_demo: bool) -> String {
     if is_demo { format!("{level},pegboard_gateway::lookalikes=error") } else { level.to_owned() }
 }
 
-/// Whether the log is read on a terminal or in a client.
+/// Returns whether the log is read on a terminal or in a client.
 fn is_short(args: &ServeArgs) -> bool {
     args.stdio || std::io::stderr().is_terminal()
 }
 
-/// Explains itself to a person who has started what a client starts.
+/// Explains `--stdio` to a user who started on a terminal what a client starts.
 fn explain_pipe() {
     if std::io::stdin().is_terminal() {
         say("waiting for an MCP client on standard input and output; Ctrl-D ends it. MCP clients start this command \
@@ -292,7 +292,7 @@ fn explain_pipe() {
     }
 }
 
-/// Waits until somebody asks us to stop, and says what is still to be waited for.
+/// Waits for a stop signal, and announces running calls.
 async fn stopped(gateway: Arc<Gateway>, log: Arc<LogBuffer>, format: LogFormat, deadline: Duration) {
     stop_signal().await;
     // Before the line is printed: the user may answer it with another signal.
@@ -313,7 +313,7 @@ async fn stopped(gateway: Arc<Gateway>, log: Arc<LogBuffer>, format: LogFormat, 
     });
 }
 
-/// Says something that whoever starts us waits for; in the log, if that is to be JSON alone.
+/// Prints a message on standard error; in the log, if that is JSON.
 fn announce(format: LogFormat, text: &str) {
     match format {
         LogFormat::Text => say(text),
@@ -321,7 +321,7 @@ fn announce(format: LogFormat, text: &str) {
     }
 }
 
-/// Announces the servers and tools when the servers are ready or have failed, and before that if some
+/// Announces the servers and tools when the servers are ready or have failed, and earlier if some
 /// take long.
 async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
     gateway.wait_until_ready().await;
@@ -349,7 +349,7 @@ async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
     }
 }
 
-/// The servers by their states, and how many tools they have.
+/// Returns the servers by state, and the number of their tools.
 fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
     let enabled: Vec<&Arc<Upstream>> = servers.iter().filter(|server| server.config().is_enabled).collect();
     let count = |is_it: fn(&State) -> bool| enabled.iter().filter(|server| is_it(&server.state())).count();
@@ -375,7 +375,7 @@ fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
     format!("{}; {}{origin}{advice}", parts.join(", "), output::counted(tools, "tool"))
 }
 
-/// How to listen; `None` when a client has started us and speaks on our pipes.
+/// Returns the settings of the listener; `None` with `--stdio`.
 fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboard_http::Settings>, CliError> {
     if args.stdio {
         return Ok(None);
@@ -390,7 +390,7 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     Ok(Some(settings))
 }
 
-/// Who may come in.
+/// Returns the guard, which authenticates requests.
 fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
     Guard {
         allowed_hosts: listen.allowed_hosts.clone(),
@@ -402,7 +402,7 @@ fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
     }
 }
 
-/// `host:port`, or a port alone on the loopback.
+/// Resolves `host:port`, or a port on the loopback interface.
 pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     let full = if address.bytes().all(|byte| byte.is_ascii_digit()) && !address.is_empty() {
         format!("127.0.0.1:{address}")
@@ -415,7 +415,7 @@ pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     })
 }
 
-/// Waits until the user asks the program to stop, from the moment of the call on.
+/// Returns a future that waits for a stop signal, from the moment of the call on.
 pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     let mut signals = platform::StopSignals::new();
     async move {

@@ -1,4 +1,4 @@
-//! `pegboard add`, `remove`, `enable` and `disable`: changes of the configuration file.
+//! `pegboard add`, `remove`, `enable` and `disable`: edits of the configuration file.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub(crate) struct NameArgs {
     file: FileArgs,
 }
 
-/// Which file is changed.
+/// Flags that select the file to edit.
 #[derive(Debug, Args)]
 struct FileArgs {
     /// Configuration file [default: `pegboard.json` in this folder or above, else your user configuration]
@@ -92,7 +92,7 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
     Ok(outcome)
 }
 
-/// Refuses a server that would start the gateway of this very file.
+/// Rejects a server that would start the gateway of this very file.
 fn refuse_itself(args: &AddArgs, file: &File<'_>) -> Result<(), CliError> {
     let Some((command, rest)) = args.command.split_first() else { return Ok(()) };
     let named = args.env.iter().find_map(|pair| pair.strip_prefix("PEGBOARD_CONFIG="));
@@ -103,14 +103,16 @@ fn refuse_itself(args: &AddArgs, file: &File<'_>) -> Result<(), CliError> {
     }
 }
 
-/// Whether the value of a `KEY=VALUE` or a `NAME: VALUE` is only a variable without a default.
+/// Returns whether the value of a `KEY=VALUE` or a `NAME: VALUE` is only a variable without a
+/// default.
 fn is_reference(pair: &str) -> bool {
     let value = pair.split_once(['=', ':']).map_or(pair, |(_, value)| value).trim();
     let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
-/// Whether a command names a file, or a program in a folder of `PATH`. Variables may name anything.
+/// Returns whether a command is a file, or a program in a folder of `PATH`. Variables may name
+/// anything.
 fn is_program(command: &str) -> bool {
     if command.contains("${") {
         return true;
@@ -165,7 +167,7 @@ fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
     file.write(text, &format!("{} `{}` in", if is_on { "enabled" } else { "disabled" }, args.server), false)
 }
 
-/// A server as the configuration has it.
+/// Returns the entry of the server for the configuration.
 fn entry(args: &AddArgs) -> Result<Value, CliError> {
     if args.url.is_none() && args.command.is_empty() {
         return Err(CliError::new(format!("nothing says where the server `{}` is", args.name)).hint(format!(
@@ -204,7 +206,7 @@ fn entry(args: &AddArgs) -> Result<Value, CliError> {
     Ok(Value::Object(server))
 }
 
-/// A configuration file that is to be changed.
+/// A configuration file to edit.
 struct File<'a> {
     path: PathBuf,
     source: Source,
@@ -214,7 +216,7 @@ struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// The file that is found; if there is none, the user's own where it `may_be_new`.
+    /// Opens the selected file; if there is none, the user configuration if it `may_be_new`.
     fn open(args: &'a FileArgs, may_be_new: bool) -> Result<Self, CliError> {
         let source = Source::find(args.config.as_deref(), false);
         let path = match source.path() {
@@ -232,7 +234,7 @@ impl<'a> File<'a> {
         self.old.clone().unwrap_or_default()
     }
 
-    /// The error that the file has no server of this name.
+    /// Returns the error that the file has no server of this name.
     fn missing(&self, name: &str) -> CliError {
         let names = sections::server_names(&self.value);
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -244,9 +246,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Writes the changed text, unless it is not a configuration any more, and reports it with `done`
-    /// before the name of the file. A file that `becomes_private` can
-    /// only be read by its owner afterwards.
+    /// Writes the changed text, if it is still a valid configuration, and prints `done` before the
+    /// name of the file. A file that `becomes_private` can afterwards only be read by its owner.
     fn write(
         self,
         new: Result<String, edit::EditError>,
@@ -256,8 +257,8 @@ impl<'a> File<'a> {
         let shown = self.path.display();
         let new = new.map_err(|error| CliError::new(format!("cannot change `{shown}`: {error}")))?;
         config::check(&new, &self.path)?;
-        // What was trusted stays so: the user makes the change. Before it is made, so that a gateway
-        // that runs does not see it untrusted.
+        // A trusted file stays trusted: the user makes the change. It is trusted before it is
+        // written, so that a running gateway does not see it untrusted.
         let before = self.trusted_before()?;
         if before.is_some() {
             trust::trust(&trust::Trusted::of(&self.path, new.as_bytes())?, self.state)?;
@@ -278,7 +279,7 @@ impl<'a> File<'a> {
         Ok(Outcome::Yes)
     }
 
-    /// The trust that the file has as it was read, if it needs and has it.
+    /// Returns the trust of the file before the change, if it needs trust and has it.
     fn trusted_before(&self) -> Result<Option<trust::Trusted>, CliError> {
         if !self.source.needs_trust() {
             return Ok(None);
@@ -287,8 +288,8 @@ impl<'a> File<'a> {
         Ok(trust::is_trusted(&before, self.state).then_some(before))
     }
 
-    /// Lets a gateway that runs with the file take it over now. It would find the change by itself;
-    /// so failing is not a failure.
+    /// Makes a running gateway reload the file now. It would notice the change by itself, so errors
+    /// are ignored.
     fn reload(&self) {
         let Ok(Some(door)) = gateway_client::running_door(&self.source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
@@ -312,7 +313,7 @@ mod tests {
         servers.collect::<Map<String, Value>>().into()
     }
 
-    /// A file with `text`, changed by `change`; the text then.
+    /// Checks the text of a file after a change.
     fn check(name: &str, text: &str, change: impl FnOnce(FileArgs) -> Result<Outcome, CliError>, expected: &Value) {
         let root = std::env::temp_dir().join(format!("pegboard-servers-{name}-{}", std::process::id()));
         fs::create_dir_all(&root).expect("a folder");

@@ -26,7 +26,7 @@ use crate::{
     usage::{self, Keeper},
 };
 
-/// The longest line that is read; a longer one is refused and the session goes on.
+/// Maximum length of an input line; a longer one is rejected and the session continues.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
     ended
 }
 
-/// A conversation, whoever learns from it, and who makes vectors for it.
+/// A session with its usage learner and its embeddings endpoint.
 struct Talk {
     session: Session,
     learner: Option<Keeper>,
@@ -57,7 +57,7 @@ fn learner(args: &SessionArgs) -> Result<Keeper, CliError> {
         .map_err(|error| usage::unusable(&folder, error))
 }
 
-/// One JSON object a line in, one out.
+/// Answers requests from standard input, one JSON object per line.
 fn serve_lines(talk: &mut Talk) -> Result<Outcome, CliError> {
     let mut input = BufReader::new(stdin().lock());
     let mut line = Vec::new();
@@ -86,7 +86,7 @@ fn answer(value: &Value) -> Result<(), CliError> {
     output::raw(format!("{value}\n").as_bytes())
 }
 
-/// Reads to the end of a line that is too long to keep.
+/// Skips the rest of a line that is too long.
 fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
     loop {
         let buffer = input.fill_buf().map_err(|error| CliError::new("cannot read standard input").because(error))?;
@@ -135,7 +135,7 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
     Ok(session)
 }
 
-/// The catalog with the tools that read offloaded outputs.
+/// Returns the catalog with the tools that read offloaded outputs.
 fn with_readers(catalog: &Catalog) -> Catalog {
     let host = Server { name: "pegboard".to_owned(), description: String::new(), origin: Origin::Host };
     catalog.with_server(host, HostTool::OUTPUTS.map(HostTool::to_raw)).0
@@ -174,7 +174,7 @@ fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
 }
 
 impl Talk {
-    /// Answers a call, with the vectors of its queries if they can be had.
+    /// Answers a call, with the vectors of its queries if they are available.
     fn call(&mut self, name: &str, arguments: &Value) -> CallAnswer {
         let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
         let queries = |session: &Session| session.ranked_texts(name, arguments);
@@ -182,7 +182,7 @@ impl Talk {
         self.session.call_with(name, arguments, &vectors)
     }
 
-    /// Nothing is heard of a call once it was handed out; it counts as made.
+    /// Learns from the last call. Its result is not known, so it counts as successful.
     fn learn(&mut self) {
         let (Some(learner), Some(lead)) = (&self.learner, self.session.lead().cloned()) else { return };
         if let Some(step) = self.session.confirm_lead(&lead) {

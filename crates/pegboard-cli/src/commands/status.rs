@@ -80,7 +80,7 @@ async fn one(door: &Door, is_json: bool) -> Result<Outcome, CliError> {
     Ok(outcome(&[&status]))
 }
 
-/// Says why there is no status: a plain no when nobody is there.
+/// Returns why there is no status: exit code 1 if no gateway is running, otherwise an error.
 fn fail(door: &Door, error: AskError) -> Result<Outcome, CliError> {
     let is_nobody = error.is_nobody();
     let error = error.explain(door);
@@ -91,7 +91,7 @@ fn fail(door: &Door, error: AskError) -> Result<Outcome, CliError> {
     Ok(Outcome::No)
 }
 
-/// One line for each of several gateways.
+/// Prints one line for each of several gateways.
 async fn several(doors: &[Door], is_json: bool) -> Result<Outcome, CliError> {
     let mut statuses = Vec::with_capacity(doors.len());
     let mut text = String::new();

@@ -36,15 +36,15 @@ use crate::{
     source::ConfigArgs,
 };
 
-/// Queries whose answers are counted.
+/// Maximum number of queries whose answers are counted.
 const QUERIES: usize = 100;
 
-/// Fewer queries are asked where more than this many tools would be compared with them, because
-/// some rankers take up to a second for one search in a large catalog.
+/// Maximum product of queries and tools; larger catalogs get fewer queries, because some rankers
+/// take up to a second for one search in them.
 const MAX_COMPARISONS: usize = 1_000_000;
 
-/// At least so many queries are asked, as far as there are tools; fewer say little about the ninth
-/// of ten answers.
+/// Minimum number of queries, as far as there are tools; fewer say little about the ninth of ten
+/// answers.
 const MIN_QUERIES: usize = 20;
 
 #[derive(Debug, Args)]
@@ -87,15 +87,15 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
 
 struct Report {
     tools: usize,
-    /// How many queries each dialect was asked.
+    /// Number of queries for each dialect.
     queries: usize,
     tokens: usize,
     estimate: usize,
     /// The estimate that the figures of `pegboard status` are based on.
     gateway_estimate: usize,
-    /// Tools whose signature tells the type of every required parameter.
+    /// Number of tools whose signature shows the type of every required parameter.
     complete_signatures: usize,
-    /// Whether a conversation over this catalog would search, and why.
+    /// Whether a session over this catalog would use search, and why.
     exposure: Decision,
     rows: Vec<Row>,
 }
@@ -137,14 +137,15 @@ impl Row {
     }
 }
 
-/// The tokens of all definitions, counted and estimated.
+/// Returns the tokens of all definitions, counted and estimated.
 fn count_all(catalog: &Catalog, tokenizer: &Tokenizer) -> (usize, usize) {
     let definition = |tool: &Arc<Tool>| ToolDefinition::of(tool, tool.name()).to_json();
     let all = Value::from(catalog.iter().map(definition).collect::<Vec<_>>()).to_string();
     (tokenizer.count(&all), estimate_tokens(&all))
 }
 
-/// Estimated tokens of all definitions as a gateway counts them: one by one, with its names.
+/// Returns the estimated tokens of all definitions as a gateway counts them: one by one, with its
+/// names.
 fn estimate_in_gateway(catalog: &Catalog) -> usize {
     let servers: HashSet<&str> = catalog.iter().filter_map(|tool| tool.server_name()).collect();
     let style = Style { is_prefixed: Prefixes::Auto.applies_to(servers.len()), ..Style::default() };
@@ -262,12 +263,13 @@ fn search_tool(dialect: DialectName) -> &'static str {
         DialectName::Gateway => "search_available_tools",
         DialectName::Select | DialectName::Ranked => "tool_search",
         DialectName::Schema => "ToolSearch",
-        // It has no search; nobody can choose it here.
+        // It has no search, and cannot be selected here.
         DialectName::Code => "get_api_spec",
     }
 }
 
-/// The words of the names of tools throughout the catalog: queries of users who want these tools.
+/// Returns the words of tool names throughout the catalog, as queries of users who want these
+/// tools.
 fn queries(catalog: &Catalog) -> Vec<String> {
     let most = query_count(catalog.len());
     let step = (catalog.len() / most).max(1);
@@ -279,7 +281,7 @@ fn queries(catalog: &Catalog) -> Vec<String> {
     catalog.iter().step_by(step).take(most).map(words).collect()
 }
 
-/// How many queries a catalog of so many tools is asked at most.
+/// Returns the number of queries for a catalog of so many tools.
 fn query_count(tools: usize) -> usize {
     (MAX_COMPARISONS / tools.max(1)).clamp(MIN_QUERIES, QUERIES)
 }

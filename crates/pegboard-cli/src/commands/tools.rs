@@ -23,13 +23,14 @@ use crate::{
     terminal_text,
 };
 
-/// Tools that a query finds unless the user wants more.
+/// Default number of tools for a query.
 const LIMIT: usize = 20;
 
-/// Tools that are named when none fits well enough.
+/// Number of nearest tools that are named if none matches well enough.
 const NEAREST: usize = 3;
 
-/// The longest description in a table, type of a parameter, and description of a single tool.
+/// Maximum length of a description in a table, of a parameter's type, and of the description of a
+/// single tool.
 const MAX_DESCRIPTION: usize = 300;
 const MAX_KIND: usize = 60;
 const MAX_DETAILS: usize = 4000;
@@ -90,13 +91,13 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     Ok(if chosen.tools().is_empty() { Outcome::No } else { Outcome::Yes })
 }
 
-/// The tools that are shown.
+/// The tools to show.
 enum Chosen {
-    /// The one that is named.
+    /// The tool of this name.
     Named(Arc<Tool>),
-    /// All of them, or those that a query finds, the best first.
+    /// All tools, or those that a query finds, the best first.
     Several(Vec<Arc<Tool>>),
-    /// None; the names of the nearest.
+    /// No tool; the names of the nearest.
     Nothing(Vec<String>),
 }
 
@@ -123,7 +124,7 @@ fn check_servers(servers: &[String], catalog: &Catalog) -> Result<(), CliError> 
     })
 }
 
-/// All tools, the one of which the query is the name, or those that fit it.
+/// Returns all tools, the one of which the query is the name, or those that match it.
 fn choose(catalog: &Catalog, selection: &Selection, query: &str, limit: Option<usize>) -> Result<Chosen, CliError> {
     let visible = || catalog.iter().filter(|tool| selection.allows(tool)).cloned();
     if query.is_empty() {
@@ -149,13 +150,13 @@ fn choose(catalog: &Catalog, selection: &Selection, query: &str, limit: Option<u
     Ok(Chosen::Several(found.into_iter().map(|(_, tool)| tool).collect()))
 }
 
-/// The tools of a catalog, to find one by any spelling of its name.
+/// Returns a session over the tools of a catalog, to find one by any spelling of its name.
 pub(crate) fn session(catalog: Catalog, selection: Selection) -> Session {
     let (dialect, ranker) = (DialectName::Bridge, RankerName::Keyword.build(None, 0.0));
     Session::expecting(dialect, Settings::default(), catalog, selection, ranker.into())
 }
 
-/// Why nothing is shown.
+/// Returns why nothing is shown.
 fn nothing(query: &str, nearest: &[String]) -> String {
     match (query.is_empty(), nearest.is_empty()) {
         (true, _) => "no tools".to_owned(),
@@ -177,7 +178,7 @@ fn print(tools: &[Arc<Tool>]) -> Result<(), CliError> {
     output::text(&output::table(&["TOOL", "DESCRIPTION"], tools.iter().map(row).collect(), &[]))
 }
 
-/// The parameters of a tool in one line, for an error about its arguments.
+/// Returns the parameters of a tool in one line, for an error about its arguments.
 pub(crate) fn parameters(tool: &Tool) -> String {
     let schema = schema_of(tool);
     let required = required_of(&schema);
@@ -204,7 +205,7 @@ fn required_of(schema: &Value) -> HashSet<&str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Everything that one needs to know to call a tool.
+/// Renders everything that is needed to call a tool.
 fn details(tool: &Tool) -> String {
     let schema = schema_of(tool);
     let required = required_of(&schema);
@@ -227,7 +228,7 @@ fn details(tool: &Tool) -> String {
     }
 }
 
-/// The type of a parameter in a word, or its allowed values.
+/// Returns the type of a parameter in a word, or its allowed values.
 fn kind_of(schema: &Value) -> String {
     let values = schema["enum"].as_array().into_iter().flatten();
     let values: Vec<String> =

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &UsageArgs) -> Result<Outcome, CliError> {
     print(&Learned { habits: wanted.of(&book, settings)? }, is_json)
 }
 
-/// Forgets what is wanted; how many habits.
+/// Deletes the selected habits, and returns how many.
 fn reset(args: &UsageArgs, config: &Config, wanted: &Wanted) -> Result<usize, CliError> {
     let Some(file) = usage::open_existing(&config.state, args.state.as_deref())? else { return Ok(0) };
     let forget = |book: &mut Book| {
@@ -71,7 +71,7 @@ fn reset(args: &UsageArgs, config: &Config, wanted: &Wanted) -> Result<usize, Cl
     file.change(forget).map_err(|error| usage::unusable(&file.path(), error))?.said
 }
 
-/// What is asked for.
+/// The habits that the arguments select.
 struct Wanted {
     catalog: Option<String>,
     caller: Option<String>,
@@ -85,7 +85,8 @@ impl Wanted {
             && self.server.as_ref().is_none_or(|server| server_of(habit) == Some(server))
     }
 
-    /// Refuses names that nothing has: whoever mistypes one must not think it is all forgotten.
+    /// Rejects names that no habit has: after a typing mistake nothing is deleted, and the user
+    /// must know it.
     fn check(&self, book: &Book) -> Result<(), CliError> {
         let parts = || book.parts().filter(|(scope, _)| self.catalog.as_ref().is_none_or(|it| *it == scope.catalog));
         let callers: Vec<Cow<'_, str>> = parts().map(|(scope, part)| scope.caller(&part.name)).collect();
@@ -96,7 +97,7 @@ impl Wanted {
         known("server", self.server.as_deref(), &servers)
     }
 
-    /// The habits, by catalog and caller, the strongest first.
+    /// Returns the habits, by catalog and caller, the strongest first.
     fn of(&self, book: &Book, settings: HabitSettings) -> Result<Vec<Row>, CliError> {
         self.check(book)?;
         let now = usage::now();
@@ -136,7 +137,7 @@ fn known(what: &str, name: Option<&str>, names: &[&str]) -> Result<(), CliError>
     })
 }
 
-/// Something that can be printed.
+/// A result that can be printed as JSON or text.
 trait Page: Serialize {
     fn to_text(&self) -> String;
 }
@@ -150,7 +151,7 @@ fn print(page: &impl Page, is_json: bool) -> Result<Outcome, CliError> {
     Ok(Outcome::Yes)
 }
 
-/// What was learned; the order of the fields is part of the interface.
+/// The learned habits; the order of the fields is part of the interface.
 #[derive(Debug, Serialize)]
 struct Learned {
     habits: Vec<Row>,
@@ -162,9 +163,9 @@ struct Row {
     caller: String,
     words: String,
     tool: String,
-    /// What is left of it.
+    /// The remaining strength.
     strength: f64,
-    /// When it was last learned, in seconds from 1970 on.
+    /// The Unix time of the last lesson, in seconds.
     last: u64,
 }
 

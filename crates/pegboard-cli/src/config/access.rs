@@ -1,4 +1,4 @@
-//! Who may use the gateway, and what they may see.
+//! Access to the gateway: tokens and selections.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub(super) fn selection_shape() -> Shape {
     SELECTION.shape()
 }
 
-/// What is known of a token so far.
+/// A token while it is read.
 #[derive(Debug, Default)]
 pub(super) struct TokenDraft {
     name: String,
@@ -93,10 +93,10 @@ pub(super) static TOKEN: Section<TokenDraft> = Section {
     )
 };
 
-/// Shorter tokens can be guessed.
+/// Minimum length of a token; shorter ones can be guessed.
 const MIN_TOKEN: usize = 16;
 
-/// What can be sent in a header, and not be guessed.
+/// The format of a token: valid in a header and hard to guess.
 const SECRET: Kind = Kind::Shaped {
     pattern: r"^[!-~]{16,}$|\$\{",
     fits: "a token of at least 16 printable ASCII characters without spaces",
@@ -118,7 +118,7 @@ pub(super) fn read_tokens(node: &Node<'_>, tokens: &mut Vec<Token>, scope: &mut 
     for item in node.as_list(scope.problems).unwrap_or_default() {
         let mut token = TokenDraft::default();
         TOKEN.read(&item, &mut token, scope);
-        // What is missing was said already, and is not the same as what is missing elsewhere.
+        // Missing secrets were reported already, and are not duplicates of each other.
         let is_again = |text: &String, seen: &mut BTreeSet<String>| !text.is_empty() && !seen.insert(text.clone());
         if is_again(&token.name, &mut names) || is_again(&token.secret, &mut secrets) {
             scope.problems.push(item.problem("has the same name or token as another entry"));

@@ -1,4 +1,4 @@
-//! How many connections there may be, and who is behind them.
+//! Connection limits and trusted proxies.
 
 use pegboard_config::{
     document::Node,
@@ -8,10 +8,10 @@ use pegboard_http::{ConnectionLimits, InvalidNetwork, Network, TrustedProxies};
 
 use super::Config;
 
-/// What fits under `connections`.
+/// The kind of `connections`.
 pub(super) const KIND: Kind = Kind::Object(shape);
 
-/// What fits under `trustedProxies`.
+/// The kind of `trustedProxies`.
 pub(super) const NETWORKS: Kind = Kind::List(&NETWORK);
 
 const NETWORK: Kind = Kind::Shaped {
@@ -23,7 +23,7 @@ fn shape() -> Shape {
     SECTION.shape()
 }
 
-/// What `connections` sets: limits of the listener, and two of the gateway.
+/// The values of `connections`: limits of the listener, and two of the gateway.
 #[derive(Debug)]
 pub(super) struct Draft {
     listener: ConnectionLimits,

@@ -1,4 +1,4 @@
-//! Somebody else's model, whose vectors join the ranking.
+//! `embeddings`: an external embedding model whose vectors join the ranking.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use pegboard_config::{
 use pegboard_core::Secret;
 use pegboard_llm::embeddings::EndpointSettings;
 
-/// Others could not be sent in a header.
+/// The format of an API key; other characters cannot be sent in a header.
 const KEY: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a key of ASCII characters without spaces" };
 
 const TIME: Kind = Kind::Duration { may_be_zero: false };
@@ -20,7 +20,7 @@ pub(super) fn shape() -> Shape {
     SECTION.shape()
 }
 
-/// Reads the section; `None` unless it says whom to ask for what.
+/// Reads the section; `None` unless it has a URL and a model.
 pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<EndpointSettings> {
     let mut settings = EndpointSettings::new("", "");
     SECTION.read(node, &mut settings, scope);

@@ -17,7 +17,7 @@ use super::{Config, middleware::Found, misplaced_keys, state::ServerDefaults};
 pub(super) static SECTION: Section<Draft> =
     Section { advise: misplaced_keys::advice, ..Section::new("pegboard", "Settings of Pegboard.", KEYS) };
 
-/// What is known so far, and what was said on purpose.
+/// The configuration while it is read, with the settings that were given explicitly.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) config: Config,
@@ -25,18 +25,18 @@ pub(super) struct Draft {
     profile: Option<Profile>,
     /// `pegboard.exposure`.
     exposure: Option<Exposure>,
-    /// What holds for servers that say nothing themselves.
+    /// Defaults for servers that do not set a value themselves.
     servers: ServerDefaults,
-    /// `pegboard.validateArguments`, and what servers say of their own.
+    /// `pegboard.validateArguments`, and the settings of single servers.
     pub(super) validation: Validation,
-    /// Whether an enabled `tool_search` asks for the dialect it describes.
+    /// Whether an enabled `tool_search` selects its dialect.
     has_search: bool,
-    /// Whether a `tool_search` that is switched off asks for no search.
+    /// Whether a disabled `tool_search` switches search off.
     is_search_off: bool,
 }
 
 impl Draft {
-    /// Takes over what middleware says.
+    /// Adds the middleware of the file.
     pub(super) fn take(&mut self, found: Found) {
         let gateway = &mut self.config.gateway;
         gateway.policies.general = found.default;
@@ -50,7 +50,7 @@ impl Draft {
         }
     }
 
-    /// Reports a `newServers` that would hold nothing.
+    /// Reports a `newServers` that would have no effect.
     pub(super) fn check_new_servers(&self, section: &Node<'_>, problems: &mut Problems) {
         let is_idle = self.servers.new_servers == Some(NewServers::Hold) && self.servers.pinning == Some(Pinning::Off);
         if let Some(node) = section.get("newServers").filter(|_| is_idle) {
@@ -59,8 +59,8 @@ impl Draft {
         }
     }
 
-    /// The configuration once everything was read. Whoever names a dialect wants it in
-    /// every conversation, unless they say otherwise.
+    /// Returns the finished configuration. A dialect that is set applies to every session, unless
+    /// `exposure` is set as well.
     pub(super) fn settled(mut self) -> Config {
         let from_search = self.has_search.then_some(Profile::Dialect(DialectName::Gateway));
         if let Some(profile) = self.profile.or(from_search) {
@@ -74,7 +74,7 @@ impl Draft {
         }
         self.servers.apply(&mut self.config.servers);
         self.config.holding = self.servers.holding(&self.config.servers);
-        // Whatever the options of the dialects were read from.
+        // Whichever section the options of the dialects were read from.
         self.validation.is_on.get_or_insert(true);
         self.config.gateway.discovery.validation = self.validation;
         self.config

@@ -1,4 +1,4 @@
-//! `httpServer`: the section of MCProxy, in which it keeps its listener and its middleware.
+//! `httpServer`: the section of MCProxy with its listener and its middleware.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct HttpServer {
     notices: Vec<Problem>,
 }
 
-/// Port of MCProxy, and of Pegboard.
+/// The default port of MCProxy, and of Pegboard.
 const DEFAULT_PORT: u16 = 8080;
 
 const EVERY_ORIGIN: &str = "*";
@@ -84,12 +84,13 @@ static SECTION: Section<HttpServer> = Section {
     )
 };
 
-/// The section, for the schema and the reference.
+/// Returns the shape of the section, for the schema and the reference.
 pub(super) fn shape() -> Shape {
     SECTION.shape()
 }
 
-/// Reads the section, except its middleware, into `listen`; returns what it asks for in vain.
+/// Reads the section, except its middleware, into `listen`; returns the settings that have no
+/// effect.
 pub(super) fn read(node: &Node<'_>, listen: &mut ListenConfig, scope: &mut Scope<'_>) -> Vec<Problem> {
     let mut http = HttpServer::default();
     SECTION.read(node, &mut http, scope);
@@ -106,7 +107,8 @@ pub(super) fn read(node: &Node<'_>, listen: &mut ListenConfig, scope: &mut Scope
     http.notices
 }
 
-/// MCProxy takes `localhost` for the IPv4 loopback, and IPv6 addresses without brackets.
+/// Returns the listen address. MCProxy takes `localhost` for the IPv4 loopback, and IPv6 addresses
+/// without brackets.
 fn address(host: &str, port: u16) -> String {
     match host {
         "localhost" => format!("127.0.0.1:{port}"),

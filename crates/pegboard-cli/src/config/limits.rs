@@ -1,4 +1,4 @@
-//! What each caller may ask of servers.
+//! `limits`: limits of the calls of each caller.
 
 use pegboard_config::{
     document::Node,
@@ -6,14 +6,14 @@ use pegboard_config::{
 };
 use pegboard_gateway::CallLimits;
 
-/// What fits under `limits`.
+/// The kind of `limits`.
 pub(super) const KIND: Kind = Kind::Object(shape);
 
 fn shape() -> Shape {
     SECTION.shape()
 }
 
-/// Reads `limits`; what they do not say is not limited.
+/// Reads `limits`; missing values mean no limit.
 pub(super) fn read_limits(node: &Node<'_>, scope: &mut Scope<'_>) -> CallLimits {
     let mut limits = CallLimits::default();
     SECTION.read(node, &mut limits, scope);

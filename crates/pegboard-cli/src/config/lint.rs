@@ -1,4 +1,4 @@
-//! What `pegboard lint` lets pass.
+//! `lint`: which findings of `pegboard lint` are tolerated.
 
 use clap::ValueEnum;
 use pegboard_config::{

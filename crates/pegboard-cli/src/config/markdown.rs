@@ -1,4 +1,4 @@
-//! The reference of the configuration file, for people.
+//! The Markdown reference of the configuration file.
 
 use pegboard_config::markdown::Page;
 
@@ -57,7 +57,7 @@ Tool results are passed on unchanged.
 A duration is a number of seconds, or a string with a unit: `250ms`, `30s`, `5m`, `1.5h`, `7d`.
 ";
 
-/// The reference as Markdown, made of the keys that the reader knows.
+/// Renders the reference from the keys that the reader knows.
 pub(crate) fn markdown() -> String {
     let mut page = Page::new(INTRODUCTION);
     page.write_section("## The file", &root_shape());

@@ -1,5 +1,5 @@
-//! `middleware`: what happens to lists and calls on their way through, at the top level of the
-//! file, in a server's entry, and under `httpServer` in the form of MCProxy.
+//! `middleware`: processing of lists and calls, at the top level of the file, in a server's entry,
+//! and under `httpServer` in the form of MCProxy.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +15,23 @@ use super::{
     misplaced_keys,
 };
 
-/// What a file says about middleware.
+/// The middleware of a file.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// For every server without a list of its own.
+    /// The list for every server without a list of its own.
     pub(super) default: Vec<Middleware>,
-    /// Lists of single servers.
+    /// The lists of single servers.
     pub(super) servers: Vec<(String, Vec<Middleware>)>,
-    /// A `tool_search`, switched off or not; the last one counts.
+    /// The last `tool_search`, enabled or not.
     pub(super) search: Option<Search>,
-    /// Added at the end of every list, of lists of single servers too.
+    /// Middleware that is appended to every list, also to those of single servers.
     always: Vec<Middleware>,
 }
 
-/// What can stand under `middleware`.
-pub(super) const KIND: Kind = Kind::Either(&[Kind::Reference("middleware"), Kind::Object(|| GROUPS.shape())]);
+/// The kind of `middleware`.
+pub(super) const KIND: Kind = Kind::Either(&[Kind::Elsewhere("middleware"), Kind::Object(|| GROUPS.shape())]);
 
-/// What can stand under `httpServer.middleware`.
+/// The kind of `httpServer.middleware`.
 pub(super) const STAGES_KIND: Kind = Kind::Object(|| STAGES.shape());
 
 /// Reads the middleware of the file and of its servers.
@@ -51,7 +51,7 @@ pub(super) fn read(root: &Node<'_>, found: &mut Found, scope: &mut Scope<'_>) {
         }
         STAGES.read(node, found, scope);
     }
-    // What is wrong with the entries themselves was said when they were read as servers.
+    // Mistakes in the entries themselves were reported when they were read as servers.
     let entries = servers::entries(root, &mut Problems::new());
     for groups in own.into_iter().chain(stages.and_then(|node| node.get("client"))) {
         if let Some(lists) = groups.get("servers") {
@@ -76,10 +76,10 @@ fn read_own_lists(entries: &[Node<'_>], found: &mut Found, scope: &mut Scope<'_>
     }
 }
 
-/// A list for a server that does not exist would silently do nothing.
+/// Reports lists for servers that do not exist: they would silently do nothing.
 fn check_names(lists: &Node<'_>, servers: &[Node<'_>], problems: &mut Problems) {
     let names: BTreeSet<&str> = servers.iter().map(|server| server.key()).collect();
-    // Whether the lists are an object was said before.
+    // That the lists are not an object was reported before.
     for list in lists.as_object(&mut Problems::new()).unwrap_or_default() {
         if !names.contains(list.key()) {
             let problem = list.problem("is not a server of this file");
@@ -165,7 +165,7 @@ static CLIENT: Section<Found> = Section {
     )
 };
 
-/// Reads lists of single servers by the name of the server.
+/// Reads lists of single servers, by the name of the server.
 fn read_server_lists(node: &Node<'_>, place: Place, found: &mut Found, scope: &mut Scope<'_>) {
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let list = read_list(&entry, place, &mut found.search, scope);
@@ -173,19 +173,19 @@ fn read_server_lists(node: &Node<'_>, place: Place, found: &mut Found, scope: &m
     }
 }
 
-/// Where a list stands.
+/// The place of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is for all servers together.
+    /// A list for all servers together.
     General,
-    /// It is for one server.
+    /// A list for one server.
     Server,
     /// Under `httpServer.middleware.client`.
     Client,
 }
 
 impl Place {
-    /// Where a search belongs, if not here.
+    /// Returns where a search belongs, if not in this place.
     fn elsewhere(self) -> Option<&'static str> {
         match self {
             Self::General => None,
@@ -195,7 +195,7 @@ impl Place {
     }
 }
 
-/// The steps of one list. Those that are switched off are read as well, for their mistakes.
+/// Reads the steps of one list. Disabled steps are read as well, to report their mistakes.
 fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: &mut Scope<'_>) -> Vec<Middleware> {
     let mut list = Vec::new();
     for item in node.as_list(scope.problems).unwrap_or_default() {
@@ -215,7 +215,7 @@ fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: 
     list
 }
 
-/// One entry of a list, before its `config` is looked at.
+/// An entry of a list, before its `config` is read.
 #[derive(Debug)]
 struct Entry {
     is_enabled: bool,
@@ -243,7 +243,7 @@ static ENTRY: Section<Entry> = Section {
     )
 };
 
-/// The keys of an entry, for the schema and the reference.
+/// Returns the keys of an entry, for the schema and the reference.
 pub(super) fn entry_shape() -> Shape {
     ENTRY.shape()
 }
@@ -258,7 +258,7 @@ pub(super) struct Type {
     read: fn(&Node<'_>, &mut Scope<'_>) -> Read,
 }
 
-/// What an entry comes to.
+/// The result of reading an entry.
 enum Read {
     Step(Middleware),
     Search(Search),
@@ -298,12 +298,12 @@ pub(super) static TYPES: [Type; 5] = [
     },
 ];
 
-/// Whether a type can stand in the list of a single server.
+/// Returns whether a type is allowed in the list of a single server.
 pub(super) fn is_for_servers(step: &Type) -> bool {
     step.name != SEARCH
 }
 
-/// Reads the `config` of an entry, which may be missing unless there is something to say.
+/// Reads the `config` of an entry, which may be missing unless it has required keys.
 fn read_config<T: Default>(section: &Section<T>, entry: &Node<'_>, scope: &mut Scope<'_>) -> T {
     let mut config = T::default();
     match entry.get("config") {

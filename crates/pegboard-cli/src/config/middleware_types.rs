@@ -1,4 +1,4 @@
-//! The types of middleware: the keys of each one's `config`, and what they come to.
+//! The types of middleware and the keys of their `config`.
 
 use pegboard_config::{
     document::{Node, Problems},
@@ -12,13 +12,13 @@ use regex::RegexBuilder;
 
 use super::options::set_option;
 
-/// What a `tool_search` says.
+/// The `config` of a `tool_search`.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) settings: Settings,
     pub(super) is_logged: bool,
     pub(super) has_threshold: bool,
-    /// Switched off in its own `config`.
+    /// Whether it is disabled in its own `config`.
     pub(super) is_off: bool,
 }
 
@@ -80,7 +80,7 @@ fn set_search(node: &Node<'_>, search: &mut Search, scope: &mut Scope<'_>) {
     set_option(node, &mut search.settings, scope);
 }
 
-/// What a `tool_filter` says.
+/// The `config` of a `tool_filter`.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     allow: Vec<NamePattern>,
@@ -125,13 +125,13 @@ fn read_patterns(node: &Node<'_>, patterns: &mut Vec<NamePattern>, problems: &mu
     for (item, text) in node.as_text_or_texts(problems).unwrap_or_default() {
         match NamePattern::new(text) {
             Ok(pattern) => patterns.push(pattern),
-            // The place is told; a pattern can be as long as the file.
+            // Only the place is reported; a pattern can be as long as the file.
             Err(error) => problems.push(item.problem(error.to_string().replacen(&format!("`{text}` "), "", 1))),
         }
     }
 }
 
-/// What a `logging` says.
+/// The `config` of a `logging`.
 #[derive(Debug, Default)]
 pub(super) struct Logging {
     has_arguments: bool,
@@ -172,7 +172,7 @@ pub(super) static LOGGING: Section<Logging> = Section::new(
     ],
 );
 
-/// What a `security` says.
+/// The `config` of a `security`.
 #[derive(Debug)]
 pub(super) struct Security {
     rules: Vec<SecurityRule>,
@@ -214,10 +214,10 @@ pub(super) static SECURITY: Section<Security> = Section {
     )
 };
 
-/// Compiled size that a pattern may have.
+/// Maximum compiled size of a pattern.
 const MAX_PATTERN: usize = 1 << 20;
 
-/// What a rule says.
+/// A rule of a `security`.
 #[derive(Debug, Default)]
 struct Rule {
     name: Option<String>,
@@ -280,7 +280,7 @@ fn read_message(node: &Node<'_>, rule: &mut Rule, scope: &mut Scope<'_>) {
     rule.message = node.as_text(scope.problems).map(str::to_owned);
 }
 
-/// What a `description_enricher` says.
+/// The `config` of a `description_enricher`.
 #[derive(Debug, Default)]
 pub(super) struct Enricher {
     prefix: Option<String>,

@@ -1,7 +1,7 @@
-//! Keys that would restrict something if Pegboard read them where they are written.
+//! Misplaced keys that would restrict something at another place of the file.
 //!
-//! Unknown top-level keys are ignored, because the file may be shared with another program.
-//! These are the exception: ignoring a misplaced `filter` would open what it was meant to shut.
+//! Unknown top-level keys are ignored, because the file may be shared with another program. These
+//! are the exception: ignoring a misplaced `filter` would open what it was meant to close.
 
 use pegboard_config::{
     document::{Node, Problems},
@@ -9,9 +9,9 @@ use pegboard_config::{
 };
 use pegboard_core::naming::{edit_distance, fold};
 
-/// A word, its other spellings, and the place that Pegboard reads.
+/// A word, its other spellings, and the place where Pegboard reads it.
 struct Guarded {
-    /// Folded, the usual one first.
+    /// The spellings, folded, the usual one first.
     words: &'static [&'static str],
     hint: &'static str,
 }
@@ -37,7 +37,8 @@ const GUARDED: [Guarded; 4] = [
     },
 ];
 
-/// Keys of `pegboard` that restrict something, folded. At the top level they would restrict nothing.
+/// Keys of `pegboard` that restrict something, folded. At the top level they would restrict
+/// nothing.
 const RESTRICTING: [&str; 12] = [
     "tokens",
     "selection",
@@ -53,14 +54,14 @@ const RESTRICTING: [&str; 12] = [
     "validatearguments",
 ];
 
-/// The place that is read, if `key` is one of the guarded words or a slip in writing one.
+/// Returns the right place, if `key` is a guarded word or a misspelling of one.
 pub(super) fn advice(key: &str) -> Option<String> {
     let key = fold(key);
     let is_meant = |guarded: &&Guarded| guarded.words.iter().any(|word| is_slip(&key, word));
     GUARDED.iter().find(is_meant).map(|guarded| guarded.hint.to_owned())
 }
 
-/// Whether `key` is `word`, or the word with as many slips as its length makes plausible.
+/// Returns whether `key` is `word`, or a misspelling that is plausible for its length.
 fn is_slip(key: &str, word: &str) -> bool {
     match word.len() {
         0..6 => key == word || is_swapped(key, word),
@@ -69,8 +70,8 @@ fn is_slip(key: &str, word: &str) -> bool {
     }
 }
 
-/// Whether both have the same letters, two neighbours of them swapped: in a short word any
-/// other slip makes another word.
+/// Returns whether both have the same letters with two neighbours swapped: in a short word any
+/// other mistake makes another word.
 fn is_swapped(key: &str, word: &str) -> bool {
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
@@ -80,7 +81,7 @@ fn is_swapped(key: &str, word: &str) -> bool {
     letters(key) == letters(word) && edit_distance(key, word, 1).is_some()
 }
 
-/// Reports a top-level key that is not one of ours and that must not be ignored.
+/// Reports an unknown top-level key that must not be ignored.
 pub(super) fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
     let key = entry.key();
     if is_comment(key) {

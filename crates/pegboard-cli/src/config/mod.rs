@@ -49,7 +49,7 @@ use crate::{
     catalogs::read_bounded, clients::secrets, commands::lint::LintConfig, error::CliError, nesting, rankers::RankerName,
 };
 
-/// Everything that a file can say.
+/// All settings of a configuration file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     /// `pegboard.catalogs`, relative to the file that names them.
@@ -64,21 +64,21 @@ pub(crate) struct Config {
     pub(crate) delivery: Option<Delivery>,
     /// `searchThreshold` of an enabled `tool_search` middleware.
     pub(crate) threshold: Option<f64>,
-    /// The MCP servers, in the order of the file; those that are switched off too.
+    /// The MCP servers, in the order of the file, including disabled ones.
     pub(crate) servers: Vec<ServerConfig>,
-    /// What the gateway shows of them.
+    /// The settings of the gateway.
     pub(crate) gateway: GatewaySettings,
-    /// Where it can be reached.
+    /// The settings of the listener.
     pub(crate) listen: ListenConfig,
-    /// Where state is kept.
+    /// The state folder.
     pub(crate) state: StateFolder,
-    /// Where traces and numbers go.
+    /// The settings of telemetry.
     pub(crate) telemetry: TelemetryConfig,
-    /// What `pegboard lint` lets pass.
+    /// The settings of `pegboard lint`.
     pub(crate) lint: LintConfig,
-    /// How it is learned from use, if it is.
+    /// The settings of usage learning, if it is enabled.
     pub(crate) usage: Option<HabitSettings>,
-    /// Somebody else's model, whose vectors join the ranking.
+    /// The external embedding model whose vectors join the ranking.
     pub(crate) embeddings: Option<EndpointSettings>,
     /// The setting because of which tools may be held, if there is one.
     pub(crate) holding: Option<String>,
@@ -86,24 +86,24 @@ pub(crate) struct Config {
     pub(crate) notices: Vec<Problem>,
 }
 
-/// What a listener takes from the configuration.
+/// The settings of the listener.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenConfig {
-    /// Host and port; a flag may say otherwise.
+    /// Host and port; a flag takes precedence.
     pub(crate) address: Option<String>,
-    /// Names under which the gateway may be addressed.
+    /// Host names that requests may use for the gateway.
     pub(crate) allowed_hosts: Vec<String>,
-    /// Web origins that may talk to it.
+    /// Web origins that may send requests.
     pub(crate) allowed_origins: Vec<String>,
-    /// Proxies whose word on a client's address is taken.
+    /// Proxies whose forwarded client address is trusted.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// How many connections there may be, and how they are shared.
+    /// Connection limits, and their shares.
     pub(crate) connections: ConnectionLimits,
-    /// Whether an address that others can reach is fine without tokens.
+    /// Whether a public address is allowed without tokens.
     pub(crate) allow_public: bool,
-    /// Bytes that a request may have.
+    /// Maximum size of a request.
     pub(crate) max_body_bytes: usize,
-    /// How long requests may take to finish at the end.
+    /// How long requests may take to finish at shutdown.
     pub(crate) shutdown_deadline: Duration,
 }
 
@@ -122,8 +122,8 @@ impl Default for ListenConfig {
     }
 }
 
-/// The content of a configuration file. Read once, so that the content that was checked is the content
-/// that is used.
+/// The content of a configuration file, read once, so that the checked content is the content in
+/// use.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     path: PathBuf,
@@ -134,7 +134,7 @@ impl Content {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, or is too large.
+    /// If it cannot be read or is too large.
     pub(crate) fn load(path: &Path) -> Result<Self, CliError> {
         let bytes = match path.try_exists() {
             Ok(false) => {
@@ -157,21 +157,22 @@ impl Content {
         &self.bytes
     }
 
-    /// The configuration; all that is wrong with it is reported at once. A server for which a variable or a
-    /// file is missing is not an error: it is not started, and reported as failed.
+    /// Parses the configuration; all mistakes are reported at once. A server with a missing
+    /// variable or file is not an error: it is not started, and reported as failed.
     pub(crate) fn read(&self) -> Result<Config, CliError> {
         self.read_with(Problems::remove_missing_of_servers, &mut Vec::new())
     }
 
-    /// [`read`](Self::read), and the other files that the configuration was read from, to watch them.
+    /// [`read`](Self::read) that also returns the other files that the configuration was read from,
+    /// to watch them.
     pub(crate) fn read_watching(&self) -> (Result<Config, CliError>, Vec<PathBuf>) {
         let mut files = Vec::new();
         let read = self.read_with(Problems::remove_missing_of_servers, &mut files);
         (read, files)
     }
 
-    /// [`read`](Self::read) for commands that start no server: an unset variable or another missing file
-    /// is not an error.
+    /// [`read`](Self::read) for commands that start no server: an unset variable or another missing
+    /// file is not an error.
     pub(crate) fn read_offline(&self) -> Result<Config, CliError> {
         self.read_with(Problems::remove_missing, &mut Vec::new())
     }
@@ -192,7 +193,7 @@ impl Content {
             .map_err(|error| CliError::new(format!("`{}` is not UTF-8", self.path.display())).because(error))
     }
 
-    /// What can be understood of it, and what is wrong with it.
+    /// Parses as much as possible, and returns it with all mistakes.
     pub(crate) fn examine(&self) -> Result<(Config, Problems), CliError> {
         let workspace = workspace_of(&self.path).to_string_lossy().into_owned();
         let env = |name: &str| match name {
@@ -218,20 +219,20 @@ impl Content {
     }
 }
 
-/// Hides what looks like a secret in the arguments of a server.
+/// Masks arguments of a server that look like secrets.
 fn hide_arguments(server: &mut ServerConfig) {
     if let TransportConfig::Stdio { args, .. } = &server.transport {
         server.plain_secrets = secrets::in_args(args).into_iter().map(Secret::new).collect();
     }
 }
 
-/// Reads a configuration that the user names, for a command that starts no server.
+/// Reads the configuration at `path`, for a command that starts no server.
 pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
     Content::load(path)?.read_offline()
 }
 
-/// Checks a text that is about to be written to `path`; what is not in the file, such as an unset
-/// variable, does not matter yet.
+/// Checks a text that is about to be written to `path`; problems outside the file, such as an unset
+/// variable, are ignored.
 pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
     let (_, mut problems) = parse(text, &|name: &str| std::env::var(name).ok());
     problems.remove_missing();
@@ -242,7 +243,7 @@ pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
     Err(CliError::new(format!("`{}` would have errors and was not changed:\n  {problems}", path.display())))
 }
 
-/// The configuration in `text`, and the mistakes in it.
+/// Parses the configuration in `text`, and returns it with its mistakes.
 pub(crate) fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
     let mut problems = Problems::new();
     let mut draft = Draft::default();
@@ -273,7 +274,7 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
     let mut found = Found::default();
     middleware::read(root, &mut found, scope);
     draft.take(found);
-    // Last, because what it says counts more than what follows from middleware.
+    // Last, because it takes precedence over what follows from middleware.
     if let Some(section) = root.get("pegboard") {
         gateway::SECTION.read(&section, draft, scope);
         let servers: Vec<&str> = draft.config.servers.iter().map(|server| server.name.as_str()).collect();
@@ -284,8 +285,8 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
     draft.config.notices.extend(restrictions::unused_settings(root));
 }
 
-/// Unknown top-level keys are ignored, because the file may be shared with another program;
-/// one that looks like ours is an error.
+/// Checks a top-level key. Unknown ones are ignored, because the file may be shared with another
+/// program; one that looks like a key of Pegboard is an error.
 fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
     match entry.key() {
         "$schema" => _ = entry.as_text(problems),
@@ -297,7 +298,7 @@ fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
 
 const SERVERS: Kind = Kind::Map(&Kind::Object(servers::shape));
 
-/// The whole file, for the schema and the reference.
+/// Returns the shape of the whole file, for the schema and the reference.
 fn root_shape() -> Shape {
     Shape {
         name: "configuration",

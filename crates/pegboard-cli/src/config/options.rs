@@ -1,4 +1,4 @@
-//! The options of the dialects, as keys of the file.
+//! The options of the dialects as keys of the configuration file.
 
 use pegboard_config::{
     document::Node,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_option_of_the_dialects_is_known() {
-        // Whoever adds a field is told by the compiler to count again, and to add its key.
+        // A new field makes this fail to compile, as a reminder to add its key and to count again.
         let Settings {
             enabled: _,
             always_searchable: _,

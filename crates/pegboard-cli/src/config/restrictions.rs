@@ -1,6 +1,5 @@
-//! What other clients say about which tools of a server may be used, and whether the servers
-//! that a selection names exist. A restriction that is not understood would open what was
-//! meant to be shut.
+//! Restrictions in server entries of other clients, and selections that name unknown servers. A
+//! restriction that is not understood would open what was meant to be closed.
 
 use std::collections::HashSet;
 
@@ -13,7 +12,7 @@ use pegboard_discovery::policy::{Middleware, NamePattern};
 use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::config::servers;
 
-/// Puts what servers' entries say about single tools into effect.
+/// Applies the tool restrictions in server entries.
 pub(super) fn apply(root: &Node<'_>, settings: &mut GatewaySettings, problems: &mut Problems) {
     // The entries themselves were read before; what is wrong with them was said.
     for entry in servers::entries(root, &mut Problems::new()) {
@@ -43,26 +42,26 @@ pub(super) fn apply(root: &Node<'_>, settings: &mut GatewaySettings, problems: &
     }
 }
 
-/// The names in a list of an entry; `None` if there is no list.
+/// Returns the names in a list of an entry; `None` if there is no list.
 fn names(entry: &Node<'_>, key: &str, problems: &mut Problems) -> Option<Vec<String>> {
     let node = entry.get(key).filter(|node| !node.is_null())?;
     Some(node.as_texts(problems)?.into_iter().map(str::to_owned).collect())
 }
 
-/// The names in `tools`, which Copilot takes for an allow list unless `*` is in it. Other
-/// clients keep other things there.
+/// Returns the names in `tools`, which Copilot treats as an allow list unless it contains `*`.
+/// Other clients keep other things there.
 fn listed_tools(entry: &Node<'_>) -> Option<Vec<String>> {
     names(entry, "tools", &mut Problems::new()).filter(|names| !names.iter().any(|name| name == "*"))
 }
 
-/// Patterns that match these names exactly.
+/// Returns patterns that match these names exactly.
 fn patterns(names: &[String]) -> Vec<NamePattern> {
     // Some clients allow a note about arguments behind the name.
     let name = |text: &str| text.split('(').next().unwrap_or_default().trim().to_owned();
     names.iter().filter_map(|text| NamePattern::new(&format!("^{}$", regex::escape(&name(text)))).ok()).collect()
 }
 
-/// Settings of other clients that protect something there and that Pegboard does not apply.
+/// Returns security settings of other clients that Pegboard does not apply.
 pub(super) fn unused_settings(root: &Node<'_>) -> Vec<Problem> {
     let mut notices = Vec::new();
     for entry in servers::entries(root, &mut Problems::new()) {
@@ -119,7 +118,7 @@ pub(super) fn check_selections(section: &Node<'_>, servers: &[&str], problems: &
                 let is_known = |server: &str| known.contains(&fold(server));
                 if let Some(server) = server.filter(|server| !server.is_empty() && !is_known(server)) {
                     let problem = item.problem("names a server that is not configured");
-                    // Looking for near names takes its time, and nobody reads the hundredth.
+                    // Finding similar names is slow, and a hundredth suggestion is useless.
                     let near = if problems.is_full() { None } else { did_you_mean(server, servers.iter().copied()) };
                     problems.push(match near {
                         Some(hint) => problem.hint(hint),

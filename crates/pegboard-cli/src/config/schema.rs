@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{middleware, root_shape};
 
-/// The schema of the whole file (draft 2020-12), made of the keys that the reader knows.
+/// Returns the schema of the whole file (draft 2020-12), made of the keys that the reader knows.
 pub(crate) fn schema() -> Value {
     let mut definitions = Definitions::default();
     let mut schema = json!({
@@ -29,7 +29,7 @@ pub(crate) fn schema() -> Value {
     schema
 }
 
-/// Defines a list of middleware, whose `config` depends on the type.
+/// Defines a middleware list, whose `config` depends on the type.
 fn define_list(definitions: &mut Definitions, name: &str, about: &str, is_allowed: fn(&middleware::Type) -> bool) {
     let types: Vec<&middleware::Type> = middleware::TYPES.iter().filter(|step| is_allowed(step)).collect();
     let mut entry = definitions.object_schema(&middleware::entry_shape());

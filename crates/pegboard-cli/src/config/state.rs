@@ -1,4 +1,4 @@
-//! Where programs keep what is theirs but can be lost.
+//! The state folder.
 
 use std::{
     env,
@@ -17,36 +17,35 @@ use pegboard_upstream::{
 use super::Config;
 use crate::error::CliError;
 
-/// In place of a folder: nothing is kept.
+/// Stands for no state folder.
 pub(crate) const NONE: &str = "none";
 
-/// Where state is kept, as far as that is said.
+/// The configured state folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StateFolder {
-    /// Where programs keep such things here.
+    /// The usual place of the system.
     #[default]
     Usual,
-    /// There.
+    /// This folder.
     At(PathBuf),
-    /// Nowhere.
+    /// No folder; nothing is saved.
     None,
 }
 
 impl StateFolder {
-    /// What a flag or a key says.
+    /// Returns the state folder for the value of a flag or a key.
     pub(crate) fn named(text: &str) -> Self {
         if text == NONE { Self::None } else { Self::At(text.into()) }
     }
 
-    /// A relative path starts from `folder`.
+    /// Resolves a relative path from `folder`.
     pub(super) fn start_from(&mut self, folder: &Path) {
         if let Self::At(path) = self {
             *path = folder.join(&*path);
         }
     }
 
-    /// The folder, if something is to be kept and there is a place for it. A flag counts
-    /// more than the file.
+    /// Returns the folder, if there is one. The flag takes precedence over the file.
     pub(crate) fn resolve(&self, flag: Option<&str>) -> Option<PathBuf> {
         match flag.map(Self::named).as_ref().unwrap_or(self) {
             Self::Usual => usual(System::current(), &|name| env::var_os(name).map(PathBuf::from)),
@@ -56,7 +55,7 @@ impl StateFolder {
     }
 }
 
-/// Lets a gateway keep its things below the state folder.
+/// Sets the files of a gateway below the state folder.
 pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
     gateway.manifests = state.map(manifests);
     gateway.sessions = state.map(|state| state.join("sessions"));
@@ -64,13 +63,13 @@ pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
     gateway.logins = state.map(logins);
 }
 
-/// Below the state folder: the tool lists of servers.
+/// Returns the folder for tool lists of servers below the state folder.
 pub(crate) fn manifests(state: &Path) -> PathBuf {
     state.join("manifests")
 }
 
-/// Checks that approvals can be kept if a setting may hold tools: without them nothing would
-/// ever be held, or everything for ever.
+/// Checks that approvals can be saved if a setting may hold tools: without them nothing would ever
+/// be held, or everything for ever.
 pub(crate) fn check_approvals(config: &Config, state: Option<&Path>) -> Result<(), CliError> {
     let Some(setting) = &config.holding else { return Ok(()) };
     let Some(folder) = state else {
@@ -84,34 +83,34 @@ pub(crate) fn check_approvals(config: &Config, state: Option<&Path>) -> Result<(
     })
 }
 
-/// How to get a state folder, or do without.
+/// The hint for a state folder that cannot be used.
 pub(crate) const FOLDER_HINT: &str = "choose your own folder with `pegboard.stateFolder` or `--state`, or set \
                                       `pinning` to `warn`";
 
-/// Below the state folder: which tools were approved.
+/// Returns the folder for approvals below the state folder.
 pub(crate) fn pins(state: &Path) -> PathBuf {
     state.join("pins")
 }
 
-/// Below the state folder: logins to remote servers.
+/// Returns the logins to remote servers below the state folder.
 pub(crate) fn logins(state: &Path) -> Logins {
     Logins::at(state.join("logins"))
 }
 
-/// The folder of Pegboard where each system keeps such things.
+/// Returns Pegboard's folder for state in the usual place of the system.
 fn usual(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let place = if system == System::Mac { "Library/Application Support" } else { ".local/state" };
     Some(base(system, variable, "XDG_STATE_HOME", place)?.join("pegboard"))
 }
 
-/// The folder of Pegboard where each system keeps what can be made again.
+/// Returns Pegboard's folder for caches in the usual place of the system.
 pub(crate) fn usual_cache(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let place = if system == System::Mac { "Library/Caches" } else { ".cache" };
     let own = if system == System::Windows { "pegboard/cache" } else { "pegboard" };
     Some(base(system, variable, "XDG_CACHE_HOME", place)?.join(own))
 }
 
-/// The folder that the variable `name` holds, else `place` in the home folder.
+/// Returns the folder in the variable `name`, else `place` in the home folder.
 fn base(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>, name: &str, place: &str) -> Option<PathBuf> {
     // A relative path there is a mistake, and is to be ignored.
     let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
@@ -122,7 +121,7 @@ fn base(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>, name: &str, 
     }
 }
 
-/// What holds for servers that say nothing themselves.
+/// Defaults for servers that do not set a value themselves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerDefaults {
     pub(super) lazy: Option<bool>,
@@ -148,8 +147,8 @@ impl ServerDefaults {
         }
     }
 
-    /// The setting because of which tools may be held, if there is one. Where nothing is
-    /// written about it the servers are asked, after [`apply`](Self::apply).
+    /// Returns the setting because of which tools may be held, if there is one. Must be called
+    /// after [`apply`](Self::apply), because the servers decide where nothing is set.
     pub(super) fn holding(&self, servers: &[ServerConfig]) -> Option<String> {
         let server = || servers.iter().find(|server| server.is_enabled && server.pinning() == Pinning::Hold);
         match (self.pinning, self.new_servers) {

@@ -1,4 +1,4 @@
-//! Where traces and numbers go.
+//! `telemetry`: the export of traces and metrics.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use pegboard_config::{
 };
 use pegboard_core::Secret;
 
-/// The one form in which they are sent.
+/// The only supported export protocol.
 pub(crate) const PROTOCOL: &str = "http/protobuf";
 
-/// What a file says of telemetry; variables may say otherwise.
+/// The telemetry settings of the file; environment variables take precedence.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TelemetryConfig {
-    /// The collector; without one nothing is sent.
+    /// The collector; without one nothing is exported.
     pub(crate) endpoint: Option<String>,
-    /// What every request to it carries.
+    /// The headers of every export request.
     pub(crate) headers: Vec<(String, Secret)>,
-    /// What we are called there.
+    /// The service name of the exported data.
     pub(crate) service_name: String,
-    /// The share of traces that are sent, of those that begin here.
+    /// The sampled share of the traces that begin here.
     pub(crate) sampling_ratio: f64,
-    /// How often numbers are sent; zero sends none.
+    /// The interval of metrics exports; zero exports none.
     pub(crate) metrics_interval: Duration,
 }
 

@@ -13,7 +13,7 @@ fn env(name: &str) -> Option<String> {
     }
 }
 
-/// What `show` says of the configuration in `text`, or the mistakes.
+/// Checks what `show` returns for the configuration in `text`, or its mistakes.
 #[track_caller]
 fn check(text: &str, show: fn(&Config) -> String, expected: &str) {
     let (config, problems) = parse(text, &env);
@@ -245,7 +245,7 @@ fn selections_clients_and_names() {
     pegboard(r#"{"separator": "::"}"#, "`pegboard.separator` must be one to eight letters, digits, `_` or `-`");
 }
 
-/// A file in which every key of a section has its default says nothing.
+/// A file with every key of a section at its default changes nothing.
 #[test]
 fn defaults_are_what_they_are_said_to_be() {
     let shown =
@@ -272,7 +272,7 @@ fn defaults_are_what_they_are_said_to_be() {
     assert_eq!(format!("{:?}", config.servers), format!("{:?}", plain.servers));
 }
 
-/// A section, what it must have, and where it stands.
+/// A section, its required keys, and its place in the file.
 struct Place {
     shape: Shape,
     base: Value,
@@ -280,7 +280,7 @@ struct Place {
 }
 
 impl Place {
-    /// A file with the section, what must be in it and `more`.
+    /// Returns a file with the section, its required keys and `more`.
     fn file(&self, more: Value) -> Value {
         let mut section = self.base.clone();
         if let (Some(section), Value::Object(more)) = (section.as_object_mut(), more) {
@@ -290,7 +290,7 @@ impl Place {
     }
 }
 
-/// Every section that there is.
+/// Returns all sections.
 fn places() -> Vec<Place> {
     let place = |shape, base, wrap: fn(Value) -> Value| Place { shape, base, wrap };
     let child = |name: &str, parent: &Shape| -> Shape {
@@ -420,7 +420,7 @@ fn samples() -> Vec<Value> {
     ]
 }
 
-/// The reader and the schema say the same of every key with every sample.
+/// The reader and the schema agree about every key with every sample.
 #[test]
 fn the_schema_and_the_reader_agree() {
     let schema = schema();
@@ -448,7 +448,8 @@ fn the_schema_and_the_reader_agree() {
     assert_eq!(differences, Vec::<String>::new());
 }
 
-/// Mistakes that lie in two keys together, or outside the file, are for the reader alone.
+/// Returns whether mistakes concern two keys together, or something outside the file; only the
+/// reader sees those.
 fn is_between_keys(problems: &Problems) -> bool {
     let alone = [
         "has both a program and an address",
@@ -464,7 +465,7 @@ fn is_between_keys(problems: &Problems) -> bool {
     !problems.is_empty() && problems.lines().iter().all(is_alone)
 }
 
-/// Every key of the reader is in the schema, and the other way round.
+/// Every key of the reader is in the schema, and the reverse.
 #[test]
 fn the_schema_has_the_keys_of_the_reader() {
     let schema = schema();
@@ -560,7 +561,7 @@ proptest! {
     }
 }
 
-/// The lists of the general middleware and of single servers, by the types of their steps.
+/// Returns the lists of the general middleware and of single servers, by the types of their steps.
 fn step_types(config: &Config) -> String {
     let name = |step: &Middleware| match step {
         Middleware::ToolFilter { .. } => "filter".to_owned(),

@@ -1,4 +1,4 @@
-//! Learning from use.
+//! `usageLearning`: learning from usage.
 
 use pegboard_config::{
     document::Node,
@@ -6,10 +6,10 @@ use pegboard_config::{
 };
 use pegboard_engine::usage::HabitSettings;
 
-/// Habits that anybody needs; more would make a large file of a small one.
+/// Maximum number of habits; more would make a small file large.
 const MAX_ENTRIES: usize = 20_000;
 
-/// What fits under `usageLearning`.
+/// The kind of `usageLearning`.
 pub(super) const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::Object(shape)]);
 
 fn shape() -> Shape {

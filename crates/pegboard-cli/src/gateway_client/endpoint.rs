@@ -1,4 +1,4 @@
-//! A gateway that runs, over HTTP or its control socket.
+//! The endpoint of a running gateway, over HTTP or its control socket.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,26 +6,26 @@ use pegboard_gateway::control::{STATUS, Status};
 
 use crate::{error::CliError, platform::connect_through, terminal_text};
 
-/// How long an answer may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The largest answer; the tools of a thousand servers have some ten megabytes.
+/// Maximum size of an answer; the tools of a thousand servers have some ten megabytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Columns of what a gateway says when it refuses.
+/// Maximum width of a gateway's error message.
 const MAX_REASON: usize = 300;
 
-/// Where a gateway can be asked.
+/// The endpoint of a running gateway.
 #[derive(Debug)]
 pub(crate) struct Door {
-    /// What people call it.
+    /// The name for messages.
     pub(crate) name: String,
     url: String,
     token: Option<String>,
     client: reqwest::Client,
 }
 
-/// Why there is no status.
+/// An error of a request to a gateway.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error("no gateway answers")]
@@ -45,7 +45,7 @@ impl AskError {
         matches!(self, Self::Nobody(_))
     }
 
-    /// With the name of what was asked, and advice.
+    /// Returns an error that names the gateway, with a hint.
     pub(crate) fn explain(self, door: &Door) -> CliError {
         let shown = CliError::new(format!("{}: {self}", door.name));
         match self {
@@ -63,17 +63,17 @@ impl AskError {
 }
 
 impl Door {
-    /// A gateway that listens at `url`; `/mcp` may be left out.
+    /// Returns the endpoint of a gateway at `url`; `/mcp` may be left out.
     pub(crate) fn at(url: &str, token: Option<String>, is_far: bool) -> Result<Self, CliError> {
         let url = url.trim_end_matches('/');
         let url = url.strip_suffix(pegboard_gateway::ENDPOINT).unwrap_or(url);
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        // What is on this machine is not reached through another one.
+        // A gateway on this machine is not reached through a proxy.
         let builder = if is_far { builder() } else { builder().no_proxy() };
         Self::new(&url.clone(), url, token, builder)
     }
 
-    /// A gateway with a control socket.
+    /// Returns the endpoint of a gateway with a control socket.
     pub(crate) fn behind(socket: PathBuf) -> Result<Self, CliError> {
         let name = socket.display().to_string();
         let Some(builder) = connect_through(builder().no_proxy(), socket) else {
@@ -88,7 +88,7 @@ impl Door {
         Ok(Self { name: terminal_text::one_line(name, MAX_REASON), url, token, client })
     }
 
-    /// Asks how the gateway is.
+    /// Requests the status of the gateway.
     pub(crate) async fn status(&self) -> Result<Status, AskError> {
         let body = self.get(STATUS).await?;
         let status = serde_json::from_slice(&body).ok().filter(|status: &Status| status.format > 0);
@@ -101,7 +101,7 @@ impl Door {
         read(self.send(request).await?, MAX_BYTES).await
     }
 
-    /// Posts JSON, and waits for the answer for as long as it takes.
+    /// Posts JSON, and waits for the answer without a timeout.
     pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Result<Vec<u8>, AskError> {
         let mut request = self.client.post(format!("{}{path}", self.url)).body(body);
         request = request.header("content-type", "application/json");
@@ -112,7 +112,7 @@ impl Door {
         read(self.send(request).await?, MAX_BYTES).await
     }
 
-    /// Passes on a text that may have no end, piece by piece, while `take` takes it.
+    /// Reads a text of unlimited length and passes each piece to `take`, until that fails.
     pub(crate) async fn read_on(
         &self,
         path: &str,
@@ -141,7 +141,7 @@ impl Door {
     }
 }
 
-/// The body of an answer of at most `most` bytes.
+/// Reads a body of at most `most` bytes.
 async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, AskError> {
     let status = response.status();
     let mut body = Vec::new();
@@ -160,7 +160,7 @@ async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, A
     }
 }
 
-/// What a gateway says when it refuses, harmless.
+/// Returns a gateway's error message, safe to print.
 fn reason(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;

@@ -1,4 +1,4 @@
-//! Which gateway is meant.
+//! Finding the running gateway that a command means.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,13 @@ use crate::{
     terminal_text,
 };
 
-/// What a file with a token may have.
+/// Maximum size of a token file.
 const MAX_TOKEN: usize = 64 << 10;
 
-/// Where the token is, unless a file is named.
+/// The variable for the token, unless a file is given.
 const TOKEN: &str = "PEGBOARD_TOKEN";
 
-/// Flags by which a running gateway is named.
+/// Flags that select a running gateway.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GatewayArgs {
     /// Address of the gateway, such as `http://127.0.0.1:8080`
@@ -43,17 +43,17 @@ pub(crate) struct GatewayArgs {
     state: Option<String>,
 }
 
-/// The gateways that may be meant.
+/// The gateways that a command may mean.
 #[derive(Debug)]
 pub(crate) enum Found {
     One(Door),
     Several(Vec<Door>),
 }
 
-/// The report on a server of the gateway.
+/// Returns the status of one server of the gateway.
 ///
 /// # Errors
-/// When it has not, or cannot be asked.
+/// If the gateway has no such server or cannot be asked.
 pub(crate) async fn check_server(door: &Door, name: &str) -> Result<Report, CliError> {
     let status = door.status().await.map_err(|error| error.explain(door))?;
     if let Some(server) = status.servers.iter().find(|server| server.report.name == name) {
@@ -67,8 +67,8 @@ pub(crate) async fn check_server(door: &Door, name: &str) -> Result<Report, CliE
     })
 }
 
-/// Finds the gateway: the one that is named, else those that run (with this configuration, where
-/// `file` names one), else the one that would.
+/// Finds the gateway: the one given by flags, else those that run (with the configuration `file`,
+/// if given), else the one at the configured address.
 pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, CliError> {
     let token = given_token(args)?;
     if let Some(url) = &args.url {
@@ -99,10 +99,10 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, Cli
     }
 }
 
-/// The one gateway that is meant.
+/// Finds exactly one gateway.
 ///
 /// # Errors
-/// When several run, or the flags are wrong.
+/// If several run, or the flags are wrong.
 pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<Door, CliError> {
     match find(args, file)? {
         Found::One(door) => Ok(door),
@@ -112,7 +112,7 @@ pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<Door, CliEr
     }
 }
 
-/// The gateways that run, with this configuration where one is named.
+/// Returns the running gateways, only those with this configuration if one is given.
 fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> Vec<Running> {
     let state = config.map_or(StateFolder::Usual, |config| config.state.clone()).resolve(args.state.as_deref());
     let mut running = state.map(|state| running_gateways::list(&running_gateways::folder(&state))).unwrap_or_default();
@@ -123,7 +123,7 @@ fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> 
     running
 }
 
-/// Where to ask one that runs; nowhere if it has no door.
+/// Returns the endpoint of a running gateway; `None` if it has no control API.
 pub(crate) fn door(running: Running, token: Option<&str>, may_read_token: bool) -> Result<Option<Door>, CliError> {
     if let Some(socket) = running.socket {
         return Door::behind(socket).map(Some);
@@ -134,7 +134,7 @@ pub(crate) fn door(running: Running, token: Option<&str>, may_read_token: bool) 
     Door::at(&endpoint, token, false).map(Some)
 }
 
-/// The token that the user names.
+/// Returns the token that the user gave.
 fn given_token(args: &GatewayArgs) -> Result<Option<String>, CliError> {
     let Some(path) = &args.token_file else {
         return Ok(std::env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()));
@@ -148,12 +148,12 @@ fn given_token(args: &GatewayArgs) -> Result<Option<String>, CliError> {
     Ok(Some(token.to_owned()))
 }
 
-/// A token that a configuration file lets in. Whoever can read the file may use it.
+/// Returns a token from a configuration file. A user who can read the file may use it.
 fn configured_token(path: Option<&Path>) -> Option<String> {
     best_token(&config::read_offline(path?).ok()?)
 }
 
-/// The token that shows most: one that is not restricted, else the first.
+/// Returns the token that sees most: an unrestricted one, else the first.
 fn best_token(config: &Config) -> Option<String> {
     let tokens = &config.gateway.tokens;
     let token = tokens.iter().find(|token| token.selection.is_everything()).or_else(|| tokens.first())?;

@@ -1,4 +1,4 @@
-//! The last lines of the log, kept in memory for `pegboard logs`.
+//! The most recent lines of the log, buffered in memory for `pegboard logs`.
 
 use std::{
     collections::VecDeque,
@@ -8,14 +8,14 @@ use std::{
 use pegboard_gateway::control::{FOLLOW_QUEUE, Logs};
 use tokio::sync::mpsc;
 
-/// Lines and bytes that are kept.
+/// Maximum number of buffered lines, and of their bytes.
 const MAX_LINES: usize = 5000;
 const MAX_BYTES: usize = 2 << 20;
 
-/// Clients that may follow the log at a time.
+/// Maximum number of clients that follow the log.
 const MAX_FOLLOWERS: usize = 16;
 
-/// The last lines, and who wants to read on.
+/// The most recent lines, and the clients that follow the log.
 #[derive(Debug, Default)]
 pub(crate) struct LogBuffer(Mutex<Kept>);
 
@@ -28,7 +28,7 @@ struct Kept {
 
 #[derive(Debug)]
 struct Line {
-    /// The server that it is about.
+    /// The server that the line is about.
     server: Option<String>,
     text: String,
 }
@@ -40,7 +40,7 @@ impl Line {
 }
 
 impl LogBuffer {
-    /// Takes in a line, without its end.
+    /// Adds a line, without its line break.
     pub(super) fn push(&self, server: Option<String>, text: String) {
         let mut kept = self.lock();
         let line = Line { server, text };
@@ -59,7 +59,8 @@ impl LogBuffer {
         }
     }
 
-    /// Ends the streams of all followers: the gateway stops, or who may read the log has changed.
+    /// Ends the streams of all followers: the gateway stops, or the permission to read the log has
+    /// changed.
     pub(crate) fn end_followers(&self) {
         self.lock().followers.clear();
     }

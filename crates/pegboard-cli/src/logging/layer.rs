@@ -1,4 +1,4 @@
-//! What is logged, with what the spans around it know.
+//! The layer that writes log lines with the fields of the surrounding spans.
 
 use std::fmt;
 
@@ -21,15 +21,15 @@ use tracing_subscriber::{
 
 use super::line::{Form, Line};
 
-/// The one target whose text has several lines, all of them ours.
+/// The only target with multi-line messages, all written by Pegboard.
 const SEARCHES: &str = "pegboard::search";
 
-/// What lines take over from the spans around them, in this order: by what a request is found.
-/// What else spans know of it is for collectors, or said by the line itself.
+/// Fields that lines take over from the surrounding spans, in this order: those that identify a
+/// request. The other fields of spans are for collectors, or repeated by the line itself.
 const CONTEXT: [&str; 9] = ["request", "session", "client", "era", "method", "model", "server", "tool", "trace"];
 
-/// Writes a line for every event, with the fields of the spans around it: whatever is logged
-/// during a request carries its number.
+/// Writes a line for every event, with the fields of the surrounding spans, so that all lines of a
+/// request carry its number.
 pub(super) struct Log<W> {
     form: Form,
     write: W,
@@ -75,7 +75,7 @@ where
                 around.take(inner);
             }
         }
-        // What the event says itself counts more, and once.
+        // The event's own fields take precedence, and appear once.
         let around: Vec<(&str, &Value)> =
             around.known().filter(|(key, _)| fields.iter().all(|(known, _)| known != key)).collect();
         let line = Line {
@@ -99,7 +99,7 @@ fn now() -> String {
     time
 }
 
-/// What a span knows of [`CONTEXT`].
+/// The values of [`CONTEXT`] of a span.
 #[derive(Debug, Default)]
 struct Around([Option<Value>; CONTEXT.len()]);
 
@@ -113,7 +113,7 @@ impl Around {
         Reader { keeps_lines: false, take }
     }
 
-    /// An inner span counts more.
+    /// Takes over the values of an inner span, which takes precedence.
     fn take(&mut self, inner: &Self) {
         for (slot, value) in self.0.iter_mut().zip(&inner.0) {
             if value.is_some() {
@@ -127,7 +127,7 @@ impl Around {
     }
 }
 
-/// Hands fields over as values that are fit to be shown.
+/// Passes on fields as values that are safe to print.
 struct Reader<F> {
     keeps_lines: bool,
     take: F,
@@ -135,7 +135,7 @@ struct Reader<F> {
 
 impl<F: FnMut(&'static str, Value)> Reader<F> {
     fn text(&mut self, field: &Field, text: &str) {
-        // Nothing that a server or a client said may look like a line of ours.
+        // Text of a server or a client must not look like a line of the log.
         let text = match self.keeps_lines {
             true => text.lines().map(plain_line).collect::<Vec<_>>().join("\n"),
             false => plain_line(text).into_owned(),
@@ -182,7 +182,7 @@ mod tests {
 
     use super::{super::line::Style, *};
 
-    /// What `work` logs, at no time in particular.
+    /// Returns what `work` logs, without times.
     fn logged(form: Form, work: impl FnOnce()) -> String {
         let lines = Arc::new(Mutex::new(String::new()));
         let written = Arc::clone(&lines);

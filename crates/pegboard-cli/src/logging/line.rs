@@ -6,37 +6,37 @@ use anstyle::{AnsiColor, Style as Ansi};
 use serde_json::{Map, Value};
 use tracing::Level;
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// For people.
+    /// Text for people.
     Text(Style),
-    /// One JSON object each.
+    /// One JSON object per line.
     Json,
 }
 
-/// Whether there is somebody who sees colours.
+/// Whether colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
     Coloured,
 }
 
-/// What there is to say. All texts in it are plain.
+/// The parts of a line. All texts in it are sanitized.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     pub(super) time: &'a str,
     pub(super) level: Level,
     pub(super) target: &'a str,
     pub(super) message: &'a str,
-    /// What the spans around it know, from the outermost on.
+    /// Fields of the surrounding spans, from the outermost on.
     pub(super) around: &'a [(&'static str, &'a Value)],
-    /// What is said beside the message.
+    /// Fields of the event itself.
     pub(super) fields: &'a [(&'static str, Value)],
 }
 
 impl Line<'_> {
-    /// The line with its end.
+    /// Renders the line with its line break.
     pub(super) fn render(&self, form: Form) -> String {
         match form {
             Form::Text(style) => self.text(style),
@@ -44,9 +44,9 @@ impl Line<'_> {
         }
     }
 
-    /// Time, level, what the spans know, a colon, the message, and what is said beside it. In
-    /// this order, because a message may be a server's own words: nothing in it can come before
-    /// what we say ourselves.
+    /// Renders time, level, the fields of the spans, a colon, the message, and its own fields. In
+    /// this order, because a message may contain a server's own text: nothing in it can come before
+    /// the parts that Pegboard writes.
     fn text(&self, style: Style) -> String {
         let colour = |ansi: Ansi| if style == Style::Coloured { ansi } else { Ansi::new() };
         let (dim, level) = (colour(Ansi::new().dimmed()), colour(level_style(self.level)));
@@ -77,7 +77,7 @@ impl Line<'_> {
         const OURS: [&str; 4] = ["timestamp", "level", "target", "message"];
         let fields = self.fields.iter().map(|(key, value)| (key, value));
         for (key, value) in self.around.iter().map(|(key, value)| (key, *value)).chain(fields) {
-            // What every line has keeps its meaning.
+            // The keys that every line has keep their meaning.
             let key = if OURS.contains(key) { format!("field_{key}") } else { (*key).to_owned() };
             object.insert(key, value.clone());
         }
@@ -87,7 +87,7 @@ impl Line<'_> {
     }
 }
 
-/// Texts in quotes, so that none of them can end before its end.
+/// Quotes texts, so that none of them can end early.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),

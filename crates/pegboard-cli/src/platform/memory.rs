@@ -1,11 +1,10 @@
-//! Memory that was needed once.
+//! Release of memory that was needed once.
 //!
-//! Taking in lists and indexing them needs several times the memory of what is left in the end.
-//! The allocator would keep the difference for as long as the program runs, in case something as
-//! large comes again.
+//! Reading and indexing lists needs several times the memory of the result. The allocator would
+//! keep the difference for as long as the program runs, in case something as large comes again.
 
-/// Whole pages that are free go back to the system; takes about a millisecond. Other allocators
-/// do so by themselves.
+/// Returns free pages to the system; takes about a millisecond. Other allocators do so by
+/// themselves.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "there is no safe way to ask the allocator")]
 pub(crate) fn give_back() {

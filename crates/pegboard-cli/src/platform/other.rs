@@ -38,23 +38,23 @@ impl TerminalModes {
     /// Does nothing: typed keys are shown.
     pub(crate) fn hide_typed(&self) {}
 
-    /// Nothing: what was typed stays for the next read.
+    /// Returns nothing: typed text stays for the next read.
     pub(crate) fn take_typed(&self) -> String {
         String::new()
     }
 }
 
-/// Columns and rows of the terminal of standard output: not known.
+/// Returns columns and rows of the terminal of standard output: not known.
 pub(crate) fn output_size() -> Option<(usize, usize)> {
     None
 }
 
-/// Columns and rows of the terminal of standard error: not known.
+/// Returns columns and rows of the terminal of standard error: not known.
 pub(crate) fn error_size() -> Option<(usize, usize)> {
     None
 }
 
-/// Does nothing: what was typed cannot be dropped.
+/// Does nothing: typed text cannot be dropped.
 pub(crate) fn forget_typed() {}
 
 /// Reads one line; `None` when there are no more lines. Blocks, also when `is_over` becomes true.
@@ -66,7 +66,7 @@ pub(crate) fn read_line<F: Fn() -> bool>(_is_over: F) -> io::Result<Option<Strin
 /// Does nothing: another process cannot change how the standard streams of this one work.
 pub(crate) fn let_streams_block() {}
 
-/// `None`: this system has no control sockets.
+/// Returns `None`: this system has no control sockets.
 pub(crate) fn connect_through(_builder: ClientBuilder, _socket: PathBuf) -> Option<ClientBuilder> {
     None
 }

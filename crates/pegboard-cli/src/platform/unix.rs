@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{MAX_LINE, Stop};
 
-/// How soon a question that nobody waits for any more is dropped.
+/// Poll interval for questions that need no answer any more.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The signals that ask the program to stop.
@@ -32,7 +32,7 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Starts to listen. A signal that cannot be listened to does what it does by default.
+    /// Starts to listen. A signal that cannot be handled keeps its default effect.
     pub(crate) fn new() -> Self {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
         let [interrupt, terminate, hangup] = kinds.map(|kind| signal(kind).ok());
@@ -65,21 +65,20 @@ impl TerminalModes {
         Self(tcgetattr(stdin()).ok())
     }
 
-    /// Restores the settings: a program that ends while a line is edited would leave a terminal that
-    /// shows nothing.
+    /// Restores the settings: a program that ends while a line is edited would leave a terminal
+    /// that shows nothing.
     pub(crate) fn restore(&self) {
         if let Some(modes) = &self.0 {
             let _ = tcsetattr(stdin(), OptionalActions::Now, modes);
         }
     }
 
-    /// Does not show typed keys until the settings are restored.
+    /// Hides typed keys until the settings are restored.
     pub(crate) fn hide_typed(&self) {
         self.set(|modes| modes.local_modes.remove(LocalModes::ECHO));
     }
 
-    /// Takes what was typed so far without waiting, and leaves the terminal so that typed keys are
-    /// not shown.
+    /// Reads what was typed so far without waiting, and keeps hiding typed keys.
     pub(crate) fn take_typed(&self) -> String {
         // Without lines, everything typed can be read at once.
         self.set(|modes| {
@@ -103,12 +102,12 @@ impl TerminalModes {
     }
 }
 
-/// Columns and rows of the terminal of standard output.
+/// Returns columns and rows of the terminal of standard output.
 pub(crate) fn output_size() -> Option<(usize, usize)> {
     size(stdout())
 }
 
-/// Columns and rows of the terminal of standard error.
+/// Returns columns and rows of the terminal of standard error.
 pub(crate) fn error_size() -> Option<(usize, usize)> {
     size(stderr())
 }
@@ -123,8 +122,8 @@ pub(crate) fn forget_typed() {
     let _ = tcflush(stdin(), QueueSelector::IFlush);
 }
 
-/// Reads one line, unless `is_over` before it is there: then nothing is taken away from
-/// whoever reads next. `None` when there are no more lines. Blocks.
+/// Reads one line, unless `is_over` returns `true` first: then no input is consumed. `None` at the
+/// end of input. Blocks.
 pub(crate) fn read_line<F: Fn() -> bool>(is_over: F) -> io::Result<Option<String>> {
     let input = stdin();
     while !is_over() {
@@ -144,11 +143,12 @@ pub(crate) fn read_line<F: Fn() -> bool>(is_over: F) -> io::Result<Option<String
     Ok(None)
 }
 
-/// Lets reads and writes of standard input and output wait.
+/// Makes standard input and output blocking.
 ///
-/// A client can have made the streams non-blocking. The flag belongs to the pipe and not to a process:
-/// a client that reads or writes its own end through an event loop, as Node does with inherited
-/// streams, sets it for this program too. A read that finds nothing would then be an error.
+/// A client can have made the streams non-blocking. The flag belongs to the pipe and not to a
+/// process: a client that reads or writes its own end through an event loop, as Node does with
+/// inherited streams, sets it for this program too. A read that finds nothing would then be an
+/// error.
 pub(crate) fn let_streams_block() {
     let (input, output) = (stdin(), stdout());
     block(&input);

@@ -1,4 +1,4 @@
-//! The collector, and what is sent to it.
+//! The collector, and the requests to it.
 
 use std::{
     fmt,
@@ -32,10 +32,10 @@ use super::{
     settings::{Off, Settings},
 };
 
-/// How long the collector may take to accept something.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why the collector did not take something.
+/// An error of a request to the collector.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error("cannot reach the collector")]
@@ -44,14 +44,14 @@ enum SendError {
     Refused(StatusCode),
 }
 
-/// Where telemetry goes.
+/// The collector that receives the telemetry.
 pub(super) struct Collector {
     client: reqwest::Client,
     endpoint: String,
     headers: HeaderMap,
     /// The SDK sends from a thread of its own, on which no request can be made.
     runtime: Handle,
-    /// Whether the last thing that was sent did not arrive.
+    /// Whether the last request failed.
     is_away: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Debug for Collector {
 
 impl Collector {
     pub(super) fn new(settings: &Settings, runtime: &Handle) -> Result<Self, Off> {
-        // Chosen once for the process; a second choice of the same is no harm.
+        // Chosen once for the process; a second choice of the same is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
@@ -84,14 +84,14 @@ impl Collector {
         Ok(Self { client, endpoint, headers, runtime: runtime.clone(), is_away: AtomicBool::new(false) })
     }
 
-    /// Sends the numbers.
+    /// Sends metrics.
     pub(super) async fn send_numbers(&self, reading: &Reading<'_>) {
         let body = metrics::request(reading).encode_to_vec();
         self.send("/v1/metrics", body).await;
     }
 
-    /// Sends something; whether it arrived. What did not is lost: a collector that is away must
-    /// not cost memory, and its absence is told once.
+    /// Sends a request and returns whether it was accepted. Data that is not accepted is dropped:
+    /// an unreachable collector must not cost memory, and is logged once.
     async fn send(&self, path: &str, body: Vec<u8>) -> bool {
         let request = self.client.post(format!("{}{path}", self.endpoint)).headers(self.headers.clone());
         let sent = request.header(CONTENT_TYPE, "application/x-protobuf").body(body).send().await;
@@ -113,7 +113,7 @@ impl Collector {
     }
 }
 
-/// Sends spans.
+/// The exporter of spans.
 #[derive(Debug)]
 pub(super) struct Spans {
     collector: Arc<Collector>,

@@ -1,5 +1,5 @@
-//! What our spans and their fields are called elsewhere: OpenTelemetry's conventions for MCP
-//! and generative AI, and `pegboard.…` where they have no name.
+//! Names of spans and attributes in OpenTelemetry's conventions for MCP and generative AI, and
+//! `pegboard.…` for those without a convention.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::SpanData;
 
-/// Outcomes that are no failure.
+/// Outcomes that are not failures.
 const FINE: [&str; 4] = ["ok", "hit", "miss", "done"];
 
-/// A span as collectors know it.
+/// Converts a span to the conventions.
 pub(super) fn conventional(mut span: SpanData) -> SpanData {
     let fields = std::mem::take(&mut span.attributes);
     let text = |key: &str| {
@@ -48,7 +48,7 @@ pub(super) fn conventional(mut span: SpanData) -> SpanData {
     span
 }
 
-/// What a failure is called: by its code, if it has one.
+/// Returns the `error.type` of a failure: its code, if it has one.
 fn error_type(outcome: String, code: Option<String>) -> String {
     match (outcome.as_str(), code) {
         ("error", _) => "tool_error".to_owned(),
@@ -83,7 +83,7 @@ fn renamed(field: KeyValue, method: Option<&str>) -> Option<KeyValue> {
         "hits" => "pegboard.search.hits",
         "tools" => "pegboard.search.tools",
         "turns" => "pegboard.turns",
-        // What nobody has thought about is not sent.
+        // Fields without a mapping are not sent.
         _ => return None,
     };
     Some(KeyValue::new(key, field.value))

@@ -1,4 +1,4 @@
-//! A program without telemetry.
+//! Telemetry in a build without the feature `telemetry`.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -9,7 +9,7 @@ use tracing_subscriber::layer::Identity;
 use super::{Off, settings::Settings};
 use crate::config::telemetry::TelemetryConfig;
 
-/// Telemetry, of which there is none.
+/// The exporter, of which there is never an instance.
 #[derive(Debug)]
 pub(crate) struct Telemetry(Infallible);
 

@@ -1,9 +1,9 @@
-//! Spans and metrics, sent to a collector by OpenTelemetry's protocol.
+//! Export of spans and metrics to a collector over OTLP.
 //!
-//! The SDK gathers spans and sends them in batches from a thread of its own. What is sent and
-//! how is ours: names as the semantic conventions have them, both kinds of telemetry over the
-//! HTTP client that is here already, the numbers of `/metrics` as they are. The SDK's exporter
-//! crate would bring a client, metrics and settings of its own beside these.
+//! The SDK collects spans and sends them in batches from a thread of its own. Pegboard defines the
+//! content: names of the semantic conventions, both kinds of telemetry over the HTTP client that is
+//! linked already, and the numbers of `/metrics` unchanged. The SDK's exporter crate would bring a
+//! client, metrics and settings of its own beside these.
 
 use std::{
     sync::Arc,
@@ -33,16 +33,16 @@ use super::{
 };
 use crate::config::telemetry::TelemetryConfig;
 
-/// What all of this is called among what is collected.
+/// The name of the instrumentation scope.
 pub(super) const SCOPE: &str = "pegboard";
 
-/// Spans that wait to be sent; further ones are dropped.
+/// Maximum number of spans that wait to be sent; further ones are dropped.
 const QUEUE: usize = 8192;
 
-/// How long the last of it may take to be sent when we end.
+/// Timeout of the last export at the end of the program.
 const LAST: Duration = Duration::from_secs(3);
 
-/// Telemetry that is sent to a collector.
+/// The exporter of telemetry to a collector.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     provider: SdkTracerProvider,
@@ -52,14 +52,14 @@ pub(crate) struct Telemetry {
     began: SystemTime,
 }
 
-/// Takes the spans out of what is logged.
+/// The layer that passes spans to the exporter.
 pub(crate) type SpanLayer<S> = Filtered<OpenTelemetryLayer<S, SdkTracer>, FilterFn, S>;
 
 impl Telemetry {
-    /// Telemetry as the variables and the configuration say.
+    /// Starts the exporter with the settings of the environment and the configuration.
     ///
     /// # Errors
-    /// When there is none, or it cannot be sent.
+    /// If telemetry is off or its settings are invalid.
     pub(crate) fn new(config: &TelemetryConfig, runtime: &Handle) -> Result<Self, Off> {
         let settings = Settings::resolve(config, &|name| std::env::var(name).ok())?;
         let collector = Arc::new(Collector::new(&settings, runtime)?);
@@ -79,7 +79,8 @@ impl Telemetry {
         Ok(Self { provider, collector, resource, metrics_interval, began: SystemTime::now() })
     }
 
-    /// The layer that takes the spans. Events are for the log: they may hold anything.
+    /// Returns the layer that collects the spans. Events are for the log: they may contain
+    /// anything.
     pub(crate) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> SpanLayer<S> {
         let is_ours: fn(&Metadata<'_>) -> bool = |metadata| metadata.is_span() && metadata.target().starts_with(SCOPE);
         OpenTelemetryLayer::new(self.provider.tracer(SCOPE))
@@ -91,7 +92,7 @@ impl Telemetry {
             .with_filter(filter_fn(is_ours))
     }
 
-    /// Sends the numbers of a gateway now and then, for as long as it lives.
+    /// Exports the metrics of a gateway at intervals, for as long as it exists.
     pub(crate) fn follow(&self, gateway: &Arc<Gateway>) {
         if self.metrics_interval.is_zero() {
             return;
@@ -109,7 +110,7 @@ impl Telemetry {
         });
     }
 
-    /// Sends what is left, and does not wait for it for long.
+    /// Exports what is left, with a short timeout.
     pub(crate) async fn stop(self, gateway: Option<&Arc<Gateway>>) {
         let Self { provider, collector, resource, metrics_interval, began } = self;
         let spans = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST));

@@ -1,4 +1,4 @@
-//! The numbers of `/metrics` as OpenTelemetry writes them.
+//! The metrics of `/metrics` in the format of OpenTelemetry.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,11 +19,11 @@ use pegboard_gateway::metrics::{self, Family, Kind, Point, Value};
 
 use super::export::SCOPE;
 
-/// The numbers of one moment.
+/// All metrics at one moment.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     pub(super) resource: &'a Resource,
-    /// Since when they are counted.
+    /// When counting began.
     pub(super) began: SystemTime,
     pub(super) families: &'a [Family],
 }

@@ -1,4 +1,4 @@
-//! What variables and the configuration say.
+//! Settings of telemetry from environment variables and the configuration.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 
-/// Why nothing is sent.
+/// The reason why nothing is exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Off {
-    /// Nobody wants it.
+    /// Telemetry is not configured.
     #[error("no collector is configured")]
     Unwanted,
-    /// A variable asks for what there is not.
+    /// A variable asks for something that is not supported.
     #[error("`{variable}` is `{value}`, which must be {fits}")]
     Variable { variable: &'static str, value: String, fits: &'static str },
-    /// A header cannot be sent; which, but not with what.
+    /// A header is invalid; only its name is shown.
     #[error("`{0}` is not a valid header name, or its value is invalid")]
     Header(String),
     #[cfg(feature = "telemetry")]
@@ -36,7 +36,7 @@ pub(crate) enum Off {
 }
 
 impl Off {
-    /// Says why nothing is sent, unless nobody wants it.
+    /// Logs the reason, unless telemetry is not configured.
     pub(crate) fn log(&self) {
         if !matches!(self, Self::Unwanted) {
             tracing::warn!(error = pegboard_upstream::with_causes(self), "telemetry disabled");
@@ -56,10 +56,10 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Variables count more than the file, as everywhere; an empty one says nothing.
+    /// Combines variables and the file; variables take precedence, and empty ones are ignored.
     ///
     /// # Errors
-    /// When nothing is to be sent, or a variable makes no sense.
+    /// If nothing is to be exported, or a variable is invalid.
     pub(super) fn resolve(config: &TelemetryConfig, variable: Lookup<'_>) -> Result<Self, Off> {
         let find = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         if find(DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -93,7 +93,7 @@ impl Settings {
     }
 }
 
-/// What a variable says, if it says something.
+/// Parses a variable that is set and not empty.
 fn read<T>(
     find: &impl Fn(&str) -> Option<String>,
     variable: &'static str,
@@ -107,20 +107,20 @@ fn read<T>(
     }
 }
 
-/// `name=value,name=value`, with values that may be written like those of an address.
+/// Parses `name=value,name=value`, with percent-encoded values.
 fn read_headers(text: &str) -> Result<Vec<(String, Secret)>, Off> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     let read = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default().trim();
         let value = pair.split_once('=').map(|(_, value)| decoded(value.trim()));
-        // What has no name may be the secret itself.
+        // A part without a name may be the secret itself.
         let value = value.flatten().filter(|_| !name.is_empty()).ok_or_else(|| Off::Header(HEADERS.to_owned()))?;
         Ok((name.to_owned(), Secret::new(value)))
     };
     pairs.map(read).collect()
 }
 
-/// `text` with `%41` as `A`.
+/// Decodes percent-encoding: `%41` is `A`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! The file.
+//! The file of learned habits.
 
 use std::{
     borrow::Cow,
@@ -17,43 +17,44 @@ use serde::{Deserialize, Serialize};
 use super::now;
 use crate::error::warn;
 
-/// Bytes of the file.
+/// Maximum size of the file.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Bytes of it around the parts.
+/// Size of the file without the habits.
 const FRAME_BYTES: usize = 128;
 
-/// Bytes of a part. Whoever has much to say leaves room for the others.
+/// Maximum size of the habits of one scope, to leave room for others.
 const MAX_PART_BYTES: usize = MAX_BYTES / 2;
 
-/// Parts of the file; the one that was used longest ago gives way.
+/// Maximum number of scopes; the least recently used is removed.
 const MAX_PARTS: usize = 500;
 
-/// How long somebody else may hold the lock. It is held for as long as a write takes; what takes
-/// longer has stopped, or is on a disk that has.
+/// Timeout for the lock. It is held for as long as a write takes; a longer wait means that its
+/// holder hangs, or the disk does.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the holder of a token is known by begins with.
+/// Prefix of the identity of a token holder.
 const TOKEN: &str = "token:";
 
 const KIND: FileKind = FileKind { name: "usage", version: 1, max_bytes: MAX_BYTES };
 
-/// The file's name in its folder.
+/// Name of the file in its folder.
 const NAME: &str = "habits";
 
-/// What takes the place of a file that cannot be read.
+/// Name for a file that cannot be read and is put aside.
 const DAMAGED: &str = "habits.damaged";
 
-/// Whose habits, with which catalog.
+/// The holder and the catalog that habits belong to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scope {
     pub(crate) catalog: String,
-    /// Nobody learns a token from it.
+    /// The identity of the holder, from which no token can be derived.
     pub(crate) holder: String,
 }
 
 impl Scope {
-    /// By what a holder is known. A token of the same name is somebody else.
+    /// Returns the identity of a holder. A token with the name of another kind of holder is a
+    /// different holder.
     pub(super) fn holder(holder: Holder<'_>, mark: impl Fn(&str) -> String) -> String {
         match holder {
             Holder::Local | Holder::Anybody => holder.name().to_owned(),
@@ -61,8 +62,8 @@ impl Scope {
         }
     }
 
-    /// What people call the holder, who gave the name `name`: never what somebody who needs no
-    /// token is called.
+    /// Returns the display name of the holder, who gave the name `name`. A token never gets the
+    /// name of a holder without a token.
     pub(crate) fn caller<'a>(&self, name: &'a str) -> Cow<'a, str> {
         let is_taken =
             name.starts_with(TOKEN) || [Holder::Local, Holder::Anybody].iter().any(|holder| holder.name() == name);
@@ -73,7 +74,7 @@ impl Scope {
 /// The habits of one scope.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Part {
-    /// What the holder is called.
+    /// The name of the holder.
     pub(crate) name: String,
     pub(crate) habits: Vec<Habit>,
 }
@@ -81,8 +82,7 @@ pub(crate) struct Part {
 /// Everything that was learned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Book {
-    /// When something was last forgotten on purpose: what was learned before and is not written
-    /// yet must not come back.
+    /// The time of the last reset: older lessons that are not written yet must not come back.
     pub(super) reset_at: u64,
     parts: BTreeMap<Scope, Part>,
 }
@@ -119,13 +119,13 @@ impl WrittenPart {
     }
 }
 
-/// The bytes that something takes, with what separates it from the next.
+/// Returns the serialized size of a value, with its separator.
 fn size_of(written: &impl Serialize) -> usize {
     serde_json::to_vec(written).map_or(MAX_BYTES, |bytes| bytes.len() + 1)
 }
 
-/// What each may have at most so that all fit into `room`: as much as there is for those that
-/// want more than their share.
+/// Returns the limit for each so that all fit into `room`: small ones take what they need, large
+/// ones share the rest.
 fn fair_share(mut sizes: Vec<usize>, room: usize) -> usize {
     sizes.sort_unstable();
     let (mut left, mut others) = (room, sizes.len());
@@ -139,7 +139,7 @@ fn fair_share(mut sizes: Vec<usize>, room: usize) -> usize {
     room
 }
 
-/// The strongest habits of a part, as far as they fit into `most` bytes.
+/// Keeps the strongest habits of a scope that fit into `most` bytes.
 fn shrink(scope: &Scope, part: &mut Part, most: usize) {
     let settings = HabitSettings { max_entries: usize::MAX, ..HabitSettings::default() };
     let mut habits = Habits::from_list(settings, part.habits.drain(..), u64::MAX);
@@ -158,7 +158,7 @@ impl Book {
         Self { reset_at, parts: parts.into_iter().map(part).collect() }
     }
 
-    /// All parts, by catalog and holder.
+    /// Returns all scopes, by catalog and holder.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&Scope, &Part)> {
         self.parts.iter()
     }
@@ -180,7 +180,7 @@ impl Book {
         part.habits = habits.iter().cloned().collect();
     }
 
-    /// Forgets what `is_gone` says; how many habits.
+    /// Deletes the habits that `is_gone` selects, and returns how many.
     pub(crate) fn reset(&mut self, now: u64, is_gone: impl Fn(&Scope, &str, &Habit) -> bool) -> usize {
         self.reset_at = now;
         let mut gone = 0;
@@ -194,7 +194,7 @@ impl Book {
         gone
     }
 
-    /// Nothing was learned after `now`, whatever a clock said that was ahead.
+    /// Limits all times to `now`, against clocks that were ahead.
     fn until(mut self, now: u64) -> Self {
         for habit in self.parts.values_mut().flat_map(|part| &mut part.habits) {
             habit.at = habit.at.min(now);
@@ -202,8 +202,8 @@ impl Book {
         self
     }
 
-    /// As it is written, with what is too much left out: parts that were used longest ago if
-    /// there are too many, and then the weakest habits of the largest ones.
+    /// Serializes everything within the limits: first the least recently used scopes are dropped,
+    /// then the weakest habits of the largest ones.
     pub(super) fn bounded_bytes(&mut self) -> Vec<u8> {
         self.parts.retain(|_, part| !part.habits.is_empty());
         let last = |part: &Part| part.habits.iter().map(|habit| habit.at).max();
@@ -222,7 +222,7 @@ impl Book {
         serde_json::to_vec(&Written { reset_at: self.reset_at, parts }).unwrap_or_default()
     }
 
-    /// What was written; `None` if that is no such thing.
+    /// Parses the content of the file; `None` if it is invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let written: Written = serde_json::from_slice(bytes).ok()?;
         let habit = |(stems, tool, strength, at)| Habit { stems, tool, strength, at };
@@ -234,52 +234,52 @@ impl Book {
     }
 }
 
-/// Where a [`Book`] is kept.
+/// The file of a [`Book`].
 #[derive(Debug)]
 pub(crate) struct BookFile {
     folder: PathBuf,
     store: Store,
-    /// How long the lock is waited for.
+    /// The timeout for the lock.
     pub(super) patience: Duration,
-    /// Says that the file was damaged: to the log, or to whoever waits for a command.
+    /// Reports a damaged file: to the log, or on standard error.
     tell: fn(&str),
 }
 
 impl BookFile {
-    /// Opens the folder, and makes it where it is missing.
+    /// Opens the folder, and creates it if it is missing.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let tell = |text: &str| tracing::warn!("{text}");
         Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)?, patience: PATIENCE, tell })
     }
 
-    /// Opens it for a command, if something was ever learned there.
+    /// Opens the file for a command, if anything was ever learned there.
     pub(crate) fn open_existing(folder: &Path) -> io::Result<Option<Self>> {
         let open = || Self::open(folder).map(|file| Some(Self { tell: warn, ..file }));
         if folder.is_dir() { open() } else { Ok(None) }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.join(format!("{NAME}.{}", KIND.name))
     }
 
-    /// By what a holder is known in it. Nobody comes from that to a secret.
+    /// Returns the identity of a holder in this file, from which no secret can be derived.
     pub(super) fn id(&self, holder: Holder<'_>) -> String {
         Scope::holder(holder, |secret| self.store.keyed_hash("holder", secret.as_bytes()))
     }
 
-    /// What the file looks like from outside.
+    /// Returns the metadata of the file.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         self.store.stamp(NAME)
     }
 
-    /// What is in it. A damaged file is no error: it is put aside, and there is nothing.
+    /// Reads the file. A damaged file is not an error: it is put aside, and the result is empty.
     pub(crate) fn read(&self) -> io::Result<Book> {
         match self.load() {
             Ok(book) => Ok(book),
             Err(LoadError::Io(error)) => Err(error),
             Err(_) => {
-                // Whoever writes may just put a good one in its place.
+                // A writer may just be replacing it with a good one.
                 let _lock = self.lock()?;
                 self.read_alone()
             }
@@ -294,7 +294,7 @@ impl BookFile {
         }
     }
 
-    /// [`read`](Self::read) for whoever has the lock.
+    /// [`read`](Self::read) while the lock is held.
     fn read_alone(&self) -> io::Result<Book> {
         let error = match self.load() {
             Ok(book) => return Ok(book),
@@ -308,12 +308,12 @@ impl BookFile {
         Ok(Book::default())
     }
 
-    /// Keeps others from changing it.
+    /// Locks the file against changes.
     pub(super) fn lock(&self) -> io::Result<Lock> {
         self.store.lock_within(NAME, self.patience)
     }
 
-    /// Changes what is in it, while nobody else does.
+    /// Changes the content under the lock.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> io::Result<Changed<T>> {
         let _lock = self.lock()?;
         let mut book = self.read_alone()?;
@@ -324,12 +324,12 @@ impl BookFile {
     }
 }
 
-/// What a change leaves.
+/// The result of a change.
 pub(crate) struct Changed<T> {
-    /// What is in the file now.
+    /// The content of the file now.
     pub(super) book: Book,
-    /// What it looks like, before anybody else could change it again.
+    /// The metadata of the file, read under the lock.
     pub(super) stamp: Option<Stamp>,
-    /// What whoever changed it says.
+    /// The result of the closure.
     pub(crate) said: T,
 }

@@ -1,4 +1,4 @@
-//! Learning while others wait for nothing.
+//! Learning without delay for callers: a thread writes the lessons.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,19 +18,19 @@ use super::{
     now,
 };
 
-/// How often it is looked whether another program has written, or somebody wants it forgotten.
+/// Poll interval for changes of the file by other programs, including resets.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long lessons are gathered before they are written.
+/// How long lessons are collected before they are written.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How long to wait when they could not be.
+/// Delay after a failed write.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Lessons that may wait to be written; the oldest are not.
+/// Maximum number of lessons that wait to be written; the oldest are dropped.
 const MAX_WAITING: usize = 1000;
 
-/// Keeps the habits of one catalog. A thread writes; it ends with this.
+/// Learns the habits of one catalog. A thread writes them; it ends when this is dropped.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
 }
@@ -45,13 +45,13 @@ struct Shared {
 
 #[derive(Default)]
 struct Memory {
-    /// Of each holder.
+    /// The habits of each holder.
     habits: BTreeMap<String, Arc<Habits>>,
-    /// What is not written yet, by number.
+    /// Lessons that are not written yet, by number.
     waiting: VecDeque<Waiting>,
-    /// How many lessons there were.
+    /// The number of lessons so far.
     lessons: u64,
-    /// What the file looked like when it was last read or written.
+    /// The metadata of the file when it was last read or written.
     stamp: Option<Stamp>,
     is_ending: bool,
     has_ended: bool,
@@ -66,7 +66,7 @@ struct Waiting {
 }
 
 impl fmt::Debug for Keeper {
-    /// Whoever keeps the same for the same catalog in the same way is the same.
+    /// Shows the catalog and the settings, which identify a learner.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper")
             .field("catalog", &self.shared.catalog)
@@ -76,10 +76,10 @@ impl fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Opens the folder and reads what there is. Blocks.
+    /// Opens the folder and reads the file. Blocks.
     ///
     /// # Errors
-    /// When nothing can be kept there.
+    /// If the folder cannot be used.
     pub(crate) fn open(folder: &Path, catalog: String, settings: HabitSettings) -> io::Result<Self> {
         Self::with_file(BookFile::open(folder)?, catalog, settings)
     }
@@ -93,25 +93,25 @@ impl Keeper {
         Ok(Self { shared })
     }
 
-    /// How it learns.
+    /// Returns the settings.
     pub(crate) fn settings(&self) -> HabitSettings {
         self.shared.settings
     }
 
-    /// What a query raises for a holder.
+    /// Returns the boosts of a query for a holder.
     #[cfg(test)]
     pub(super) fn boosts(&self, holder: Holder<'_>, query: &str) -> Vec<Boost> {
         Own { shared: Arc::clone(&self.shared), holder: self.shared.file.id(holder) }.boosts(query, &|_| true)
     }
 
-    /// Looks now whether the file is another one.
+    /// Reads the file now if it has changed.
     #[cfg(test)]
     pub(super) fn look(&self) {
         self.shared.look().expect("it can be read");
     }
 
-    /// Goes over to what is in the file as if lessons were written up to `last`; the numbers of
-    /// those that still wait.
+    /// Applies the content of the file as if lessons were written up to `last`, and returns the
+    /// numbers of those that still wait.
     #[cfg(test)]
     pub(super) fn take(&self, last: u64) -> Vec<u64> {
         self.shared.take(&self.shared.file.read().expect("it can be read"), None, last);
@@ -193,7 +193,7 @@ impl Shared {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what was learned, and looks what others have written, until the end.
+    /// Writes lessons and reads changes of other programs, until the end.
     fn follow(&self) {
         let mut has_failed = false;
         loop {
@@ -224,11 +224,11 @@ impl Shared {
         }
     }
 
-    /// Adds what waits to what is in the file.
+    /// Adds the waiting lessons to the file.
     fn write(&self) -> io::Result<()> {
         let waiting = self.lock().waiting.clone();
         let Some(last) = waiting.back().map(|one| one.number) else { return Ok(()) };
-        // Whoever was given another name meanwhile goes by the new one.
+        // A holder that was renamed meanwhile gets the new name.
         let names: BTreeMap<&String, &String> = waiting.iter().map(|one| (&one.holder, &one.name)).collect();
         let changed = self.file.change(|book| {
             for (holder, name) in names {
@@ -241,7 +241,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads the file again if it is another one.
+    /// Reads the file again if it has changed.
     fn look(&self) -> io::Result<()> {
         let stamp = self.file.stamp();
         if stamp == self.lock().stamp {
@@ -252,8 +252,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Goes over to what is in the file, where lessons are written up to the number `last`, and
-    /// to what is not written yet.
+    /// Applies the content of the file, which has the lessons up to the number `last`, and the
+    /// lessons that are not written yet.
     fn take(&self, book: &Book, stamp: Option<Stamp>, last: u64) {
         let own = book.parts().filter(|(scope, _)| scope.catalog == self.catalog);
         // Every search takes the lock: what takes long is done before.
@@ -268,7 +268,7 @@ impl Shared {
         }
         memory.stamp = stamp;
         std::mem::swap(&mut memory.habits, &mut habits);
-        // What was there before is let go after the lock.
+        // The previous habits are dropped after the lock is released.
         drop(memory);
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept, what is not, and what becomes of damage.
+//! Tests of what is saved, what is dropped, and how damage is handled.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -24,14 +24,14 @@ impl Place {
         Keeper::with_file(self.file(), "tools".to_owned(), HabitSettings::default()).expect("a keeper")
     }
 
-    /// The file, which waits for its lock as long as it takes on a busy machine.
+    /// Returns the file with a lock timeout that is long enough for a busy machine.
     fn file(&self) -> BookFile {
         let mut file = BookFile::open(&self.0).expect("a folder");
         file.patience = Duration::from_secs(60);
         file
     }
 
-    /// Holder, words and tool of all that is written, sorted.
+    /// Returns holder, words and tool of all written habits, sorted.
     fn lines(&self) -> Vec<String> {
         let book = self.file().read().expect("a book");
         let mut lines = Vec::new();
@@ -166,7 +166,7 @@ fn a_book_has_its_limits() {
     let bytes = book.bounded_bytes();
     assert!(bytes.len() <= 4 << 20 && bytes.len() > 3 << 20 && book.parts().count() <= 500, "{}", bytes.len());
     assert_eq!(Book::from_bytes(&bytes).as_ref(), Some(&book));
-    // Nobody goes for another who has more to say, whoever came last.
+    // No holder displaces another one with fewer habits, regardless of the order.
     let kept: Vec<usize> = book.parts().map(|(_, part)| part.habits.len()).collect();
     assert!(kept.len() == 500 && kept.iter().filter(|kept| **kept > 900).count() == 4, "{kept:?}");
     // One that is too large alone keeps its strongest, and leaves room for others.

@@ -1,4 +1,4 @@
-//! Changes in JSON with comments.
+//! Edits of JSON with comments.
 //!
 //! The syntax tree of `jsonc-parser` says where keys, commas and comments are. Its own `append` and
 //! `remove` are not used, because they change more than was asked for: `append` breaks an object in one
@@ -19,7 +19,7 @@ use super::EditError;
 
 const MARK: char = '\u{feff}';
 
-/// `text` with `value` under `keys` and `name`. Objects on the way are made where they lack.
+/// Returns `text` with `value` under `keys` and `name`. Missing objects on the way are created.
 pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
     let file = File::parse(text)?;
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
@@ -43,7 +43,7 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
     Err(EditError::NoObject(path.join(".")))
 }
 
-/// `text` without what is under `keys` and `name`. Comments around it stay.
+/// Returns `text` without the value under `keys` and `name`. Comments around it stay.
 pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, EditError> {
     let file = File::parse(text)?;
     let inner = |root: CstObject| keys.iter().try_fold(root, |object, key| object.object_value(key));
@@ -51,14 +51,14 @@ pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, Ed
     Ok(property.map_or_else(|| text.to_owned(), |property| file.without(&property)))
 }
 
-/// The value of a text, comments left out.
+/// Parses a text and drops its comments.
 pub(crate) fn to_json(text: &str) -> Result<Value, EditError> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).map_err(|error| syntax(&error))?;
     Ok(parsed.value.as_ref().map(value_of).unwrap_or_default())
 }
 
-/// `value` inside objects with these keys.
+/// Returns `value` inside objects with these keys.
 pub(crate) fn nested(keys: &[&str], value: &Value) -> Value {
     keys.iter().rev().fold(value.clone(), |inner, key| Value::from_iter([(*key, inner)]))
 }
@@ -81,13 +81,13 @@ fn value_of(value: &ast::Value<'_>) -> Value {
     }
 }
 
-/// What one step of indentation is when the file does not tell.
+/// One step of indentation if the file has none to copy.
 const UNIT: &str = "  ";
 
 /// A text and its syntax tree.
 struct File<'a> {
     whole: &'a str,
-    /// Without a byte order mark; all positions count from here.
+    /// The text without a byte order mark; all positions count from here.
     text: &'a str,
     root: CstRootNode,
 }
@@ -106,19 +106,19 @@ impl<'a> File<'a> {
         }
     }
 
-    /// One step of indentation: that of the first key that has a line of its own.
+    /// Returns one step of indentation: that of the first key on a line of its own.
     fn unit(&self) -> String {
         self.root.single_indent_text().filter(|indent| !indent.is_empty()).unwrap_or_else(|| UNIT.to_owned())
     }
 
-    /// Where a node is in the text.
+    /// Returns the position of a node in the text.
     fn range(&self, node: &CstNode) -> Range<usize> {
         let before = |node: &CstNode| node.previous_siblings().map(|node| node.to_string().len()).sum::<usize>();
         let start = before(node) + node.ancestors().map(|node| before(&node.into())).sum::<usize>();
         start..start + node.to_string().len()
     }
 
-    /// The white space at the start of the line of a position.
+    /// Returns the white space at the start of the line of a position.
     fn indent_at(&self, position: usize) -> &'a str {
         let line = &self.text[self.line_start(position)..];
         &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
@@ -128,7 +128,7 @@ impl<'a> File<'a> {
         self.text[..position].rfind(['\n', '\r']).map_or(0, |at| at + 1)
     }
 
-    /// The file with other texts in place of these ranges, which are in order.
+    /// Returns the text with these ranges replaced; the ranges are in order.
     fn spliced(&self, changes: &[(Range<usize>, &str)]) -> String {
         let mut text = self.whole[..self.whole.len() - self.text.len()].to_owned();
         let mut from = 0;
@@ -140,7 +140,7 @@ impl<'a> File<'a> {
         text + &self.text[from..]
     }
 
-    /// The file with another value under a key.
+    /// Returns the text with another value under a key.
     fn replaced(&self, property: &CstObjectProp, value: &Value) -> Result<String, EditError> {
         let old = property.value().map(|value| self.range(&value));
         let old = old.ok_or_else(|| EditError::Unsafe("the file".to_owned()))?;
@@ -152,7 +152,7 @@ impl<'a> File<'a> {
         Ok(self.spliced(&[(old, &rendered)]))
     }
 
-    /// The file with a new key at the end of `object`.
+    /// Returns the text with a new key at the end of `object`.
     fn inserted(&self, object: &CstObject, key: &str, value: &Value) -> String {
         let Some(last) = object.properties().pop().map(CstNode::from) else {
             return self.inserted_first(object, key, value);
@@ -188,7 +188,7 @@ impl<'a> File<'a> {
         self.spliced(&[(start + 1..start + 1, &format!("{newline}{indent}{}: {rendered}{last}", quoted(key)))])
     }
 
-    /// The file without a key.
+    /// Returns the text without a key.
     fn without(&self, property: &CstObjectProp) -> String {
         let Range { mut start, mut end } = self.range(&property.clone().into());
         let place = |comma: CstNode| self.range(&comma);
@@ -225,7 +225,8 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A value over several lines, as people write configurations: lists of plain values in one.
+/// Renders a value over several lines, as people write configurations: lists of plain values on one
+/// line.
 pub(crate) fn rendered(value: &Value, indent: &str, unit: &str, newline: &str) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => {

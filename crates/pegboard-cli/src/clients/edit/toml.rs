@@ -1,4 +1,4 @@
-//! Changes in TOML.
+//! Edits of TOML.
 
 use std::ops::Range;
 
@@ -7,8 +7,7 @@ use toml_edit::{Document, DocumentMut, Item, Table, TableLike, TomlError};
 
 use super::EditError;
 
-/// `text` with `value` under `keys` and `name`. What is there already keeps its comments as far
-/// as its keys stay.
+/// Returns `text` with `value` under `keys` and `name`. Existing keys keep their comments.
 pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
     let before = to_json(text)?;
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
@@ -21,12 +20,12 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
     let appended = || format!("{text}{}", section(text, &path, value));
     let edited = if there.is_some() { updated(text, &path, value) } else { appended() };
     let is_right = |edited: &String| to_json(edited).is_ok_and(|after| after == expected);
-    // Servers in an inline table cannot be told in a section of their own.
+    // Servers in an inline table cannot be in a section of their own.
     let edited = Some(edited).filter(is_right).or_else(|| Some(updated(text, &path, value)).filter(is_right));
     edited.ok_or_else(|| EditError::Unsafe(path.join(".")))
 }
 
-/// `text` without what is under `keys` and `name`. Comments around it stay.
+/// Returns `text` without the value under `keys` and `name`. Comments around it stay.
 pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, EditError> {
     let mut expected = to_json(text)?;
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
@@ -34,13 +33,13 @@ pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, Ed
     if parent.and_then(|parent| parent.shift_remove(name)).is_none() {
         return Ok(text.to_owned());
     }
-    // A section that is gone may have been all that there was of the sections around it.
+    // The removed section may have been the only one in the sections around it.
     let is_right = |edited: &String| to_json(edited).is_ok_and(|after| pruned(after) == pruned(expected.clone()));
     let edited = cut(text, &path).filter(is_right).or_else(|| removed(text, &path).filter(is_right));
     edited.ok_or_else(|| EditError::Unsafe(path.join(".")))
 }
 
-/// The value of a text; dates are texts.
+/// Parses a text; dates become strings.
 pub(crate) fn to_json(text: &str) -> Result<Value, EditError> {
     let document = Document::parse(text).map_err(|error| syntax(text, &error))?;
     Ok(table(document.as_table()))
@@ -96,7 +95,7 @@ fn value_from_json(value: &Value) -> toml_edit::Value {
     }
 }
 
-/// `root` with `value` under `path`; the key that is in the way, if there is one.
+/// Inserts `value` into `root` under `path`; the error names the key that is in the way.
 fn put(root: &mut Value, path: &[&str], value: Value) -> Result<(), String> {
     let mut place = root;
     for (depth, key) in path.iter().enumerate() {
@@ -108,7 +107,7 @@ fn put(root: &mut Value, path: &[&str], value: Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A section for the end of the file.
+/// Renders a section for the end of the file.
 pub(crate) fn section(text: &str, path: &[&str], value: &Value) -> String {
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let header: Vec<String> = path.iter().map(|key| toml_edit::Key::new(*key).to_string()).collect();
@@ -125,7 +124,7 @@ pub(crate) fn section(text: &str, path: &[&str], value: &Value) -> String {
     section
 }
 
-/// The text with its values changed where they differ.
+/// Returns the text with its values changed where they differ.
 fn updated(text: &str, path: &[&str], value: &Value) -> String {
     let Ok(mut document) = text.parse::<DocumentMut>() else { return text.to_owned() };
     let mut place: &mut dyn TableLike = document.as_table_mut();
@@ -153,14 +152,14 @@ fn updated(text: &str, path: &[&str], value: &Value) -> String {
     with_line_ends_of(text, &document)
 }
 
-/// The document as a text; the parser forgets how lines ended.
+/// Renders the document with the line ends of `text`, which the parser forgets.
 fn with_line_ends_of(text: &str, document: &DocumentMut) -> String {
     let is_windows = text.contains('\n') && text.matches("\r\n").count() == text.matches('\n').count();
     let plain = document.to_string();
     if is_windows { plain.replace("\r\n", "\n").replace('\n', "\r\n") } else { plain }
 }
 
-/// The text without the lines of a section and the sections below it.
+/// Returns the text without the lines of a section and of the sections below it.
 fn cut(text: &str, path: &[&str]) -> Option<String> {
     let document = Document::parse(text).ok()?;
     let (name, parents) = path.split_last()?;
@@ -178,7 +177,7 @@ fn cut(text: &str, path: &[&str]) -> Option<String> {
     Some(left)
 }
 
-/// The lines of a section: its head, and down to its last value.
+/// Collects the lines of a section: its head, and everything down to its last value.
 fn lines_of(text: &str, table: &Table, cuts: &mut Vec<Range<usize>>) -> Option<()> {
     if !table.is_implicit() {
         let start = table.span()?.start;
@@ -198,7 +197,7 @@ fn lines_of(text: &str, table: &Table, cuts: &mut Vec<Range<usize>>) -> Option<(
     Some(())
 }
 
-/// The text without a key, however that is written.
+/// Returns the text without a key, in any notation.
 fn removed(text: &str, path: &[&str]) -> Option<String> {
     let mut document = text.parse::<DocumentMut>().ok()?;
     let (name, parents) = path.split_last()?;
@@ -210,7 +209,7 @@ fn removed(text: &str, path: &[&str]) -> Option<String> {
     Some(with_line_ends_of(text, &document))
 }
 
-/// Without objects that have nothing in them.
+/// Returns the value without empty objects.
 fn pruned(value: Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -15,7 +15,7 @@ fn remote(url: &str, headers: &[(&str, &str)]) -> Server {
     Server::new(Reach::Remote { url: url.to_owned(), headers, is_sse: false })
 }
 
-/// Where secrets are found, what is shown, and what the server becomes without them.
+/// Checks where secrets are found, what is shown, and what the server becomes without them.
 #[track_caller]
 fn check(server: &Server, places: &[&str], shown: &str, moved: &str) {
     let found: Vec<String> = find(server).into_iter().map(|found| found.place).collect();
@@ -34,7 +34,7 @@ fn secrets_in_arguments() {
     };
     check(&["--api-key", "hunter2"], &["hunter2"]);
     check(&["--token=hunter2", "--port", "80"], &["hunter2"]);
-    // Only the values: the other words of a script stand in many texts.
+    // Only the values: the other words of a script occur in many texts.
     check(&["-c", "export API_TOKEN='hunter2'; echo missing"], &["hunter2"]);
     check(&["-c", "echo TOKEN=$TOKEN missing FOO_TOKEN"], &[]);
 }
@@ -152,7 +152,7 @@ mod anywhere {
 
     use super::*;
 
-    /// A server with a token somewhere.
+    /// Generates a server with a token at a random place.
     fn server() -> impl Strategy<Value = (Server, String)> {
         let token = "(sk-|ghp_|)[a-z]{8}[0-9]{4}[A-Z]{6}";
         let name = "[A-Za-z][A-Za-z_-]{0,8}";

@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Formatting of tokens, costs, durations and sizes.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use pegboard_agent::Usage;
 
 use crate::output::{count, counted};
 
-/// What something took.
+/// The resources that a run used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     pub(super) turns: u32,
     pub(super) usage: Usage,
-    /// Where prices are known.
+    /// The cost, if prices are known.
     pub(super) cost: Option<f64>,
     pub(super) took: Duration,
 }
 
 impl Spent {
-    /// One line of it.
+    /// Formats everything on one line.
     pub(super) fn text(&self) -> String {
         let turns = counted(self.turns as usize, "turn");
         format!("{turns}, {}, {}, {}", tokens(self.usage), cost(self.cost), time(self.took))
     }
 }
 
-/// Tokens that were read and written.
+/// Formats input and output tokens.
 pub(super) fn tokens(usage: Usage) -> String {
     let cached = if usage.cached > 0 { format!(" ({} cached)", count(usage.cached)) } else { String::new() };
     let input = counted(usize::try_from(usage.input).unwrap_or(usize::MAX), "token");
     format!("{input} in{cached}, {} out", count(usage.output))
 }
 
-/// A cost, in whatever currency the prices are.
+/// Formats a cost, in the currency of the prices.
 pub(super) fn cost(cost: Option<f64>) -> String {
     match cost {
         // Fractions of a cent are what single runs cost.
@@ -41,7 +41,7 @@ pub(super) fn cost(cost: Option<f64>) -> String {
     }
 }
 
-/// How long something took.
+/// Formats a duration.
 pub(super) fn time(took: Duration) -> String {
     let seconds = took.as_secs_f64();
     match took.as_secs() {
@@ -51,7 +51,7 @@ pub(super) fn time(took: Duration) -> String {
     }
 }
 
-/// How large something is.
+/// Formats a size.
 pub(super) fn size(bytes: usize) -> String {
     let bytes = bytes as f64;
     match bytes {

@@ -1,4 +1,4 @@
-//! What can be said on the command line of `pegboard agent`.
+//! Arguments of `pegboard agent`.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -150,7 +150,7 @@ pub(crate) struct AgentArgs {
     pub(crate) log: LogArgs,
 }
 
-/// How a run is printed.
+/// Output format of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentFormat {
     /// The answer on standard output, everything else on standard error
@@ -183,7 +183,7 @@ impl From<ModeName> for Mode {
     }
 }
 
-/// Which calls need consent.
+/// The calls that need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ApprovalName {
     /// None
@@ -207,7 +207,7 @@ impl From<ApprovalName> for Approval {
     }
 }
 
-/// Whether commands have to run in a sandbox.
+/// The sandbox policy for commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SandboxName {
     /// Run commands in the best sandbox available on this machine; if there is none, the agent
@@ -259,19 +259,20 @@ impl ValueEnum for DeliveryName {
     }
 }
 
-/// The names of the providers, for people.
+/// Returns the names of the providers, for messages.
 pub(super) fn providers() -> String {
     Provider::ALL.map(Provider::as_str).join(", ")
 }
 
-/// The help of `--model`.
+/// Returns the help of `--model`.
 fn model_help() -> String {
     let names = Provider::ALL.map(Provider::as_str);
     let (last, others) = names.split_last().unwrap_or((&"", &[]));
     format!("Provider and model, such as `anthropic/claude-haiku-4-5`; providers are {} and {last}", others.join(", "))
 }
 
-/// A pattern names its server, so that it does not cover tools that nobody thought of.
+/// Parses an allowed call. A pattern must name its server, so that it does not cover unexpected
+/// tools.
 fn parse_grant(text: &str) -> Result<String, String> {
     match text.split_once(':').or_else(|| text.split_once("___")) {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => Ok(text.to_owned()),
@@ -287,7 +288,7 @@ fn parse_amount(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Without a price of its own, what comes from the cache costs as much as the rest.
+/// Parses prices. Without a price of its own, cached input costs as much as other input.
 fn parse_prices(text: &str) -> Result<Prices, String> {
     let amounts: Vec<f64> = text.split(',').map(parse_amount).collect::<Result<_, _>>()?;
     match amounts[..] {

@@ -1,4 +1,4 @@
-//! An agent as the command line and the configuration want it.
+//! Builds an agent from the command line and the configuration.
 
 use std::{
     env,
@@ -35,7 +35,7 @@ use crate::{
     source::Source,
 };
 
-/// The servers and everything else that a file says, or the demo.
+/// Reads the configuration, or that of the demo.
 pub(super) fn read_config(source: &Source, state: Option<&str>) -> Result<Config, CliError> {
     let config = match source {
         Source::Named(path) if !path.is_file() && !is_named_like_config(path) => {
@@ -50,7 +50,7 @@ pub(super) fn read_config(source: &Source, state: Option<&str>) -> Result<Config
     Ok(config)
 }
 
-/// The model that was asked for.
+/// Returns the requested model.
 pub(super) fn model(args: &AgentArgs) -> Result<Model, CliError> {
     let Some(name) = args.model.as_deref().filter(|name| !name.is_empty()) else {
         return Err(CliError::new("no model selected").hint(format!(
@@ -61,7 +61,7 @@ pub(super) fn model(args: &AgentArgs) -> Result<Model, CliError> {
     Model::parse(name).map_err(|error| CliError::new(error.to_string()))
 }
 
-/// Everything but the building itself.
+/// Returns the builder of the agent, with everything set.
 pub(super) fn builder(
     args: &AgentArgs,
     model: Model,
@@ -89,7 +89,7 @@ pub(super) fn builder(
         .approval(approval)
         .grants(Grants::new(&args.allow));
     if !terminal::is_attended() {
-        // Nobody is there to answer; consent is refused, but nothing is asked for nothing.
+        // Without a user to answer, approval is refused, and the model gets no tool for questions.
         builder = builder.denied([format!("human:{}", HostTool::AskHuman.name())]);
     }
     if let Some(state) = state {
@@ -129,13 +129,13 @@ fn with_commands(builder: AgentBuilder, folder: PathBuf, args: &AgentArgs) -> Ag
     if args.work_folder.is_none() { builder.folder_per_conversation() } else { builder }
 }
 
-/// Leaves it to the builder to report that there is no code execution.
+/// Leaves it to the builder to report that code execution is not available.
 #[cfg(not(feature = "code-execution"))]
 fn with_commands(builder: AgentBuilder, _folder: PathBuf, _args: &AgentArgs) -> AgentBuilder {
     builder.mode(Mode::CodeExecution)
 }
 
-/// How the model gets at its tools. Whoever names a dialect wants it in any case.
+/// Returns the mode and the dialect. An explicit dialect implies tool search.
 pub(super) fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectName), CliError> {
     let searches = |mode: ModeName| matches!(mode, ModeName::Auto | ModeName::ToolSearch);
     let named = args.dialect.map(|dialect| dialect.0);
@@ -197,12 +197,12 @@ fn limits(args: &AgentArgs) -> RunLimits {
     }
 }
 
-/// This program: it runs queries and commands, and supervises servers.
+/// Returns the path of this program: it runs queries and commands, and supervises servers.
 fn program() -> Option<PathBuf> {
     env::current_exe().inspect_err(|error| tracing::warn!(%error, "servers run without a supervisor")).ok()
 }
 
-/// The folder that was asked for, or one of ours.
+/// Returns the requested folder, or one in the state folder.
 fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, CliError> {
     let own = || StateFolder::default().resolve(None).map(|state| state.join(name));
     given.cloned().or_else(own).ok_or_else(|| {
@@ -211,7 +211,7 @@ fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, Cl
     })
 }
 
-/// Why there is no agent, and what can be done about it.
+/// Returns the error for an agent that cannot be built, with a hint.
 pub(super) fn cannot_build(error: &BuildError) -> CliError {
     let hint = match error {
         BuildError::Client(ClientError::NoKey { variable: "OPENAI_API_KEY", .. }) => Some(

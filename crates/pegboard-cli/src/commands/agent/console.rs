@@ -1,4 +1,4 @@
-//! One prompt and what comes of it.
+//! Runs prompts: sends one to the agent, shows the events, and asks the user.
 
 use std::{
     sync::{
@@ -20,33 +20,33 @@ use super::{
 };
 use crate::error::{CliError, say, warn};
 
-/// How a run ended.
+/// The outcome of a prompt.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// With an answer.
+    /// The model answered.
     Answered(RunAnswer),
-    /// Without one.
+    /// The run failed.
     Failed(RunError),
-    /// Before its time.
+    /// The run was stopped.
     Stopped(Stop),
 }
 
-/// An agent, and whoever talks to it.
+/// An agent with its display and its user.
 pub(super) struct Talk {
     pub(super) agent: Agent,
     pub(super) show: Box<dyn Show>,
-    /// What the agent wants to know from the person.
+    /// Questions of the agent to the user.
     pub(super) asked: mpsc::Receiver<Ask>,
     pub(super) signals: Signals,
     pub(super) prices: Option<Prices>,
-    /// Where prompts are typed; none where there is only one prompt.
+    /// The keyboard of a conversation; `None` if there is only one prompt.
     pub(super) keyboard: Option<Keyboard>,
-    /// Calls that were not made for lack of consent: `server___tool`.
+    /// Calls that were not made because they were not approved: `server___tool`.
     pub(super) refused: Vec<String>,
 }
 
 impl Talk {
-    /// Says something to the model and shows what happens, to its end.
+    /// Sends a prompt to the model and shows the events until the end.
     pub(super) async fn say(&mut self, prompt: String) -> Result<Ended, CliError> {
         let mut listening = self.signals.begin();
         let began = Instant::now();
@@ -56,7 +56,7 @@ impl Talk {
         let mut unanswered = None;
         let stopped = loop {
             tokio::select! {
-                // What led to a question stands above it.
+                // The events that led to a question appear above it.
                 biased;
                 stop = listening.stopped() => break Some(stop),
                 event = run.next() => match event {
@@ -80,7 +80,7 @@ impl Talk {
         let came_to = run.answer().await;
         drop(unanswered);
         if stopped.is_some() || came_to.is_err() {
-            // What was interrupted is brought to an end that can be gone on from.
+            // An interrupted run is ended in a state that can be continued.
             if let Err(error) = self.agent.write_transcript().await {
                 warn(&super::json_lines::with_causes(&error));
             }
@@ -95,7 +95,8 @@ impl Talk {
         })
     }
 
-    /// Asks the person; who it was that wanted to stop instead, and what is still asked.
+    /// Asks the user, or refuses without one. Returns the stop signal and the open question if the
+    /// user interrupted instead.
     async fn ask(&mut self, ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
         if ask.is_over() {
             return Ok(None);
@@ -138,7 +139,7 @@ impl Talk {
         }
     }
 
-    /// Waits for a line of the person, for the wish to stop, or until no answer is needed.
+    /// Waits for a line of the user, for a stop signal, or until no answer is needed.
     async fn read_answer(&mut self, ask: &mut Ask, listening: &mut Listening) -> Result<Read, CliError> {
         let is_over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_over);
@@ -159,17 +160,17 @@ impl Talk {
     }
 }
 
-/// What came of a question.
+/// The result of a question.
 enum Read {
-    /// A line; none at the end of input.
+    /// A line; `None` at the end of input.
     Line(Option<String>),
-    /// The person wants to stop.
+    /// The user wants to stop.
     Stopped(Stop),
     /// The answer is no longer needed.
     Over,
 }
 
-/// The answers to a request for consent.
+/// The possible answers to a request for approval.
 const HELP: &str = "  y, yes, ok  call it this once\n  a, always   call it, and do not ask about this tool again\n  \
                     n, no       do not call it; so does Enter\n  other text  do not call it, and tell the model why";
 

@@ -1,4 +1,4 @@
-//! What of a run gets to be seen, whoever looks.
+//! The display of a run: its start, events and end.
 
 use pegboard_agent::{Agent, AgentEvent, DialectName, Mode, RunAnswer, RunError};
 use pegboard_upstream::State;
@@ -8,43 +8,43 @@ use serde_json::Value;
 use super::{amounts::Spent, questions::Ask};
 use crate::error::CliError;
 
-/// What there is before anything was said.
+/// The state before the first prompt.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub(super) model: String,
-    /// Tools that can be called or found, with those of the agent itself.
+    /// Number of tools that can be called or found, including the agent's own.
     pub(super) tools: usize,
-    /// Tools of the servers.
+    /// Number of tools of the servers.
     pub(super) server_tools: usize,
-    /// Servers that work.
+    /// Number of servers that are ready.
     pub(super) servers: usize,
-    /// Servers that do not, and why.
+    /// Servers that failed, with the reason.
     pub(super) failed: Vec<(String, String)>,
     pub(super) mode: Mode,
-    /// The family of meta-tools, where tools are searched for.
+    /// The dialect, if tools are searched for.
     pub(super) dialect: Option<&'static str>,
-    /// Why this mode.
+    /// The reason for this mode.
     pub(super) reason: String,
-    /// What contains commands, where there are some; and whether anything does.
+    /// The name of the sandbox for commands, if there are some, and whether it contains them.
     pub(super) sandbox: Option<(String, bool)>,
-    /// The conversation that goes on, if one does.
+    /// The resumed conversation, if there is one.
     pub(super) resumed: Option<Resumed>,
     /// The tools that the model sees.
     pub(super) visible: Vec<String>,
 }
 
-/// What was said before.
+/// The last exchange of a resumed conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resumed {
     pub(super) messages: usize,
-    /// What the person said last.
+    /// The user's last prompt.
     pub(super) asked: Option<String>,
-    /// What the model said last.
+    /// The model's last answer.
     pub(super) answered: Option<String>,
 }
 
 impl Resumed {
-    /// The end of a history; none where the model has not said anything yet.
+    /// Returns the end of a history; `None` if it has no text of the model.
     fn of(history: &[Value]) -> Option<Self> {
         let last = |is_model: bool| history.iter().rev().find_map(|message| words_of(message, is_model));
         let has_begun = history.iter().any(is_of_model);
@@ -52,13 +52,13 @@ impl Resumed {
     }
 }
 
-/// Whether a message is the model's, in any provider's form.
+/// Returns whether a message is the model's, in any provider's format.
 fn is_of_model(message: &Value) -> bool {
     matches!(message["role"].as_str(), Some("assistant" | "model"))
         || matches!(message["type"].as_str(), Some("function_call" | "reasoning" | "tool_search_call"))
 }
 
-/// The words of a message of the model or of the person, in any provider's form.
+/// Returns the text of a message of the model or of the user, in any provider's format.
 fn words_of(message: &Value, is_model: bool) -> Option<String> {
     let is_meant = if is_model { is_of_model(message) } else { message["role"] == "user" };
     let content = ["content", "parts"].iter().find_map(|key| message.get(key)).filter(|_| is_meant)?;
@@ -105,20 +105,20 @@ fn sandbox_of(_agent: &Agent) -> Option<(String, bool)> {
     None
 }
 
-/// Whoever shows a run: to a person, or to a program.
+/// Displays a run: for a user, or for a program.
 pub(super) trait Show {
-    /// What there is.
+    /// Shows the state before the first prompt.
     fn start(&mut self, start: &Start) -> Result<(), CliError>;
 
-    /// What happened.
+    /// Shows an event.
     fn event(&mut self, event: AgentEvent) -> Result<(), CliError>;
 
-    /// What is asked; the cursor stays behind it.
+    /// Shows a question; the cursor stays after it.
     fn question(&mut self, ask: &Ask) -> Result<(), CliError>;
 
-    /// A call was refused because nobody can be asked.
+    /// Shows that a call was refused because the user cannot be asked.
     fn refused(&mut self, tool: &str) -> Result<(), CliError>;
 
-    /// What it came to. Without anything when it was stopped.
+    /// Shows the result; `None` if the run was stopped.
     fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError>;
 }

@@ -1,4 +1,4 @@
-//! Which words of the command line mean what, and where the prompt comes from.
+//! Interpretation of the positional arguments, and the origin of the prompt.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,20 +8,20 @@ use std::{
 
 use crate::error::CliError;
 
-/// Bytes of a prompt that is read from standard input; a longer one is refused.
+/// Maximum size of a prompt from standard input; a longer one is rejected.
 const MAX_PROMPT_BYTES: u64 = 8 << 20;
 
-/// What the words of the command line are.
+/// The meaning of the positional arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     /// The configuration; `None` is the demo.
     pub(super) config: Option<PathBuf>,
-    /// What to say; `None` when nothing was given.
+    /// The prompt; `None` if none was given.
     pub(super) prompt: Option<String>,
 }
 
 impl Words {
-    /// Tells configuration and prompt apart. `usual` is the configuration unless one is named.
+    /// Separates configuration and prompt. `usual` is the configuration unless one is named.
     pub(super) fn sort(
         first: Option<&OsStr>,
         second: Option<&OsStr>,
@@ -40,14 +40,14 @@ impl Words {
         Ok(Self { config, prompt: prompt.map(text_of).transpose()? })
     }
 
-    /// Refuses words after the prompt.
+    /// Rejects words after the prompt.
     pub(super) fn refuse_more(words: &[OsString]) -> Result<(), CliError> {
         let Some(word) = words.first() else { return Ok(()) };
         Err(CliError::new(format!("unexpected argument `{}` after CONFIG and PROMPT", word.display()))
             .hint("put a prompt of several words in quotes: `pegboard agent 'talk about files'`"))
     }
 
-    /// The words where a flag says which configuration is meant: only a prompt is left to say.
+    /// Returns the arguments if a flag selects the configuration: only a prompt is left.
     pub(super) fn only_prompt(
         first: Option<&OsStr>,
         second: Option<&OsStr>,
@@ -70,12 +70,12 @@ fn is_config(word: &OsStr) -> bool {
     path.is_file() || is_named_like_config(path)
 }
 
-/// Whether it can hardly be anything but a configuration, though there may be none.
+/// Returns whether a path looks like a configuration, even if the file does not exist.
 pub(super) fn is_named_like_config(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "json" || end == "jsonc")
 }
 
-/// The prompt on standard input.
+/// Reads the prompt from standard input.
 pub(super) fn read_prompt(input: impl Read) -> Result<String, CliError> {
     let mut bytes = Vec::new();
     let read = input.take(MAX_PROMPT_BYTES + 1).read_to_end(&mut bytes);
@@ -87,7 +87,7 @@ pub(super) fn read_prompt(input: impl Read) -> Result<String, CliError> {
     checked(text.trim_end().to_owned())
 }
 
-/// A prompt that says something.
+/// Checks that a prompt is not empty.
 pub(super) fn checked(prompt: String) -> Result<String, CliError> {
     if prompt.trim().is_empty() {
         return Err(CliError::new("the prompt is empty").hint("pass it as an argument in quotes, or on standard input"));
@@ -138,7 +138,7 @@ mod tests {
         check(&["-"], None, None, Some("-"));
         check(&["missing.json"], None, Some("missing.json"), None);
         check(&["missing.jsonc"], None, Some("missing.jsonc"), None);
-        // An existing file, whatever it is called.
+        // An existing file of any name.
         check(&["Cargo.toml"], None, Some("Cargo.toml"), None);
         // A folder is none.
         check(&["src"], None, None, Some("src"));

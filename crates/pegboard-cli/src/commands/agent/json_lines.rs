@@ -1,4 +1,4 @@
-//! A run for programs: one JSON object for each event, a line each.
+//! Output of a run for programs: one JSON object per line for each event.
 
 use pegboard_agent::{AgentEvent, RunAnswer, RunError, Usage};
 use pegboard_llm::wire::Stop;
@@ -15,7 +15,7 @@ use crate::{
     terminal_text::{clean, json_line},
 };
 
-/// Prints each event as it comes.
+/// Prints each event as it occurs.
 #[derive(Debug, Default)]
 pub(super) struct Lines;
 
@@ -78,7 +78,7 @@ fn print(value: &Value) -> Result<(), CliError> {
     output::raw(format!("{}\n", json_line(value)).as_bytes())
 }
 
-/// An event, unless it is one that this build does not know.
+/// Converts an event; `None` for one that this build does not know.
 fn to_json(event: AgentEvent) -> Option<Value> {
     Some(match event {
         AgentEvent::Text(text) => json!({"event": "text", "text": text}),
@@ -120,7 +120,7 @@ fn stop(stop: &Stop) -> &str {
     }
 }
 
-/// An error and what led to it, on one line and harmless for a terminal.
+/// Returns an error and its causes, on one line and safe for a terminal.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     clean(&pegboard_upstream::with_causes(error))
 }

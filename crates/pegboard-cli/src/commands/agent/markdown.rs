@@ -27,16 +27,16 @@ use crate::output::FAINT;
 const HEADING: Style = Style::new().bold().underline();
 const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// What code is indented by, and what goes on below a line of a list.
+/// Indent of code, and of wrapped list items.
 const CODE_INDENT: &str = "  ";
 
 /// The longest horizontal rule.
 const MAX_RULE: usize = 40;
 
-/// A character and how it looks.
+/// A character and its style.
 type Glyph = (char, Style);
 
-/// A text that is being written.
+/// A Markdown text that is being rendered.
 #[derive(Debug)]
 pub(super) struct Markdown {
     flow: Flow,
@@ -51,7 +51,7 @@ pub(super) struct Markdown {
 }
 
 impl Markdown {
-    /// A text for a terminal of `width` columns.
+    /// Returns a renderer for a terminal of `width` columns.
     pub(super) fn new(width: usize) -> Self {
         Self {
             flow: Flow::new(width),
@@ -118,7 +118,7 @@ impl Markdown {
         }
     }
 
-    /// Takes the marks of block quotes away; `None` while more of the line is needed for that.
+    /// Removes the marks of block quotes; `None` while more of the line is needed for that.
     fn strip_quotes(&mut self, mut begun: String, is_whole: bool) -> Option<String> {
         // Within a fence only the marks that it began with are marks.
         while self.fence.as_ref().is_none_or(|fence| self.quotes < fence.quotes) {
@@ -189,7 +189,7 @@ impl Markdown {
         self.skip_line();
     }
 
-    /// Begins a line of text; what does not fit on it goes on below the text, not below its mark.
+    /// Begins a line of text; wrapped text aligns with the text, not with its mark.
     fn begin_text(&mut self, mark: &str, text: &str, style: Style, indent: usize) {
         self.flow.begin(self.quotes, indent, indent + mark.chars().count());
         mark.chars().for_each(|c| self.flow.put_as_is(c, Style::new()));
@@ -203,12 +203,12 @@ impl Markdown {
         self.skip_line();
     }
 
-    /// Goes over to the next line without showing anything.
+    /// Goes to the next line without showing anything.
     fn skip_line(&mut self) {
         (self.quotes, self.begun) = (0, Some(String::new()));
     }
 
-    /// Keeps a line that may be one of a table.
+    /// Buffers a line that may be part of a table.
     fn take_row(&mut self, row: &str) {
         if self.rows.len() == 1 && table::alignments(&self.rows[0], row).is_none() {
             // The line before has no table below it; this one may still have one.

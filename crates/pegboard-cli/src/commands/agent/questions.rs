@@ -1,5 +1,5 @@
-//! Questions to the person at the terminal. They are put by whoever draws on it, so that
-//! they stand below what led to them and nothing is drawn over them.
+//! Questions to the user at the terminal. The display prints them, so that they appear below what
+//! led to them and nothing is drawn over them.
 
 use pegboard_agent::{ApprovalDecision, CallRequest, Human, HumanFuture, Question};
 use serde_json::Value;
@@ -10,31 +10,31 @@ use crate::{
     terminal_text::{clean, cut, visible},
 };
 
-/// Questions that wait; whoever asks more waits too.
+/// Maximum number of queued questions; further ones wait.
 const WAITING: usize = 16;
 
-/// Lines of the arguments of a call that are shown to whoever decides about it.
+/// Maximum number of lines of a call's arguments.
 const MAX_LINES: usize = 60;
 
-/// Columns of such a line.
+/// Maximum width of such a line.
 const MAX_COLUMNS: usize = 1000;
 
-/// Characters of a question or an answer to choose from.
+/// Maximum length of a question or an option.
 const MAX_QUESTION: usize = 4000;
 
-/// What the model is told where nobody can be asked.
+/// The reason for the model if the user cannot be asked.
 const NOBODY: &str = "it needs your approval, and there is no terminal to ask on";
 
-/// Something to ask, and where the answer goes.
+/// A question, and the channel for the answer.
 pub(super) enum Ask {
-    /// Whether a call may be made.
-    Approve(CallRequest, oneshot::Sender<ApprovalDecision>),
+    /// A call that needs approval.
+    Approve(Request, oneshot::Sender<ApprovalDecision>),
     /// A question of the model.
     Answer(Question, oneshot::Sender<Option<String>>),
 }
 
 impl Ask {
-    /// Whether nobody waits for the answer any more.
+    /// Returns whether the answer is no longer needed.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Approve(_, reply) => reply.is_closed(),
@@ -42,7 +42,7 @@ impl Ask {
         }
     }
 
-    /// Waits until nobody waits for the answer any more.
+    /// Waits until the answer is no longer needed.
     pub(super) async fn over(&mut self) {
         match self {
             Self::Approve(_, reply) => reply.closed().await,
@@ -50,12 +50,12 @@ impl Ask {
         }
     }
 
-    /// Whether something is at stake, so that no key counts that was struck before.
+    /// Returns whether it is a request for approval, for which keys typed before do not count.
     pub(super) fn is_consent(&self) -> bool {
         matches!(self, Self::Approve(..))
     }
 
-    /// What is shown; the cursor stays behind it.
+    /// Returns the text to print; the cursor stays after it.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Approve(request, _) => {
@@ -77,16 +77,16 @@ impl Ask {
         }
     }
 
-    /// Hands over what was typed; `None` when nothing can be.
+    /// Answers with the typed line; `None` if no line can be read.
     pub(super) fn settle(self, typed: Option<&str>) {
-        // Nobody waits for it any more, perhaps.
+        // The receiver may be gone already.
         match self {
             Self::Approve(_, reply) => _ = reply.send(verdict(typed)),
             Self::Answer(question, reply) => _ = reply.send(answer(&question, typed)),
         }
     }
 
-    /// Answers where no person is attached; the tool that wanted consent, and the name that grants it.
+    /// Answers without a user; returns the tool that needed approval, and the name that allows it.
     pub(super) fn refuse(self) -> Option<(String, String)> {
         match self {
             Self::Approve(request, reply) => {
@@ -102,8 +102,8 @@ impl Ask {
     }
 }
 
-/// The name of a tool with its server.
-fn full_name(request: &CallRequest) -> String {
+/// Returns the name of a tool with its server.
+fn full_name(request: &Request) -> String {
     match &request.server {
         Some(server) => format!("{server}___{}", request.tool),
         None => request.tool.clone(),
@@ -120,14 +120,14 @@ fn verdict(typed: Option<&str>) -> ApprovalDecision {
     }
 }
 
-/// A number stands for the option that has it.
+/// Returns the answer; a number selects the option with that number.
 fn answer(question: &Question, typed: Option<&str>) -> Option<String> {
     let typed = typed.map(str::trim).filter(|typed| !typed.is_empty())?;
     let option = typed.parse::<usize>().ok().and_then(|number| question.options.get(number.checked_sub(1)?));
     Some(option.map_or_else(|| typed.to_owned(), String::clone))
 }
 
-/// Arguments, one a line; texts of several lines as they are, so that a program can be read.
+/// Formats arguments, one per line; multi-line texts unchanged, so that a program can be read.
 fn arguments(arguments: &Value) -> String {
     let mut lines = Vec::new();
     match arguments.as_object() {
@@ -164,13 +164,13 @@ fn describe(key: &str, value: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// The person, as far as the agent knows.
+/// The user at the terminal, as the agent sees them.
 pub(super) struct Person {
     asks: mpsc::Sender<Ask>,
 }
 
 impl Person {
-    /// The person, and what they are asked.
+    /// Returns the user, and the queue of questions.
     pub(super) fn new() -> (Self, mpsc::Receiver<Ask>) {
         let (asks, asked) = mpsc::channel(WAITING);
         (Self { asks }, asked)
@@ -189,7 +189,7 @@ impl Human for Person {
     fn approve(&self, request: CallRequest) -> HumanFuture<'_, ApprovalDecision> {
         Box::pin(async move {
             let (reply, verdict) = oneshot::channel();
-            // Who is gone does not consent.
+            // A user who is gone does not consent.
             match self.asks.send(Ask::Approve(request, reply)).await {
                 Ok(()) => verdict.await.unwrap_or_else(|_| ApprovalDecision::Deny(NOBODY.to_owned())),
                 Err(_) => ApprovalDecision::Deny(NOBODY.to_owned()),

@@ -65,8 +65,8 @@ fn failed(error: ReadlineError) -> CliError {
     CliError::new("cannot read the terminal").because(error)
 }
 
-/// Asks until the person has had enough. What was typed is kept in the file `history`, if there is
-/// one.
+/// Reads prompts until the user ends the conversation. Prompts are saved in the file `history`, if
+/// there is one.
 pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) -> Result<Outcome, CliError> {
     // The terminal, wherever standard output goes.
     let config = Config::builder().behavior(Behavior::PreferTerm).build();
@@ -85,7 +85,7 @@ pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) ->
     ended
 }
 
-/// Writes the prompts to a file that only its owner may read.
+/// Writes the prompts to a file that only its owner can read.
 fn save_history(editor: &mut Editor<Commands, DefaultHistory>, file: &Path) -> Result<(), ReadlineError> {
     if let Some(folder) = file.parent() {
         pegboard_state::platform::make_folder_private(folder)?;
@@ -124,7 +124,7 @@ fn read_lines(
         if line.is_empty() {
             continue;
         }
-        // A full history is no reason to stop.
+        // A full history is not a reason to stop.
         let _ = editor.add_history_entry(line);
         let hidden = talk.keyboard.as_ref().map(Keyboard::hide);
         let next = runtime.block_on(take(line, talk))?;
@@ -180,7 +180,7 @@ async fn compact(talk: &mut Talk) -> Result<Next, CliError> {
     })
 }
 
-/// A run that failed is no reason to end.
+/// Prints why a run failed; the conversation continues.
 fn told(error: &RunError) -> Next {
     failure(error).print();
     Next::Line

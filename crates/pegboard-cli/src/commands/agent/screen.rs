@@ -1,4 +1,4 @@
-//! A run for people: the model's words on standard output, the rest on standard error.
+//! Output of a run for people: the model's text on standard output, the rest on standard error.
 
 use std::{
     collections::HashMap,
@@ -29,43 +29,43 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const ALARM: Style = AnsiColor::Red.on_default().bold();
 
-/// Lines of a result that are shown.
+/// Maximum number of lines of a result.
 const MAX_LINES: usize = 3;
 
-/// Lines of the last answer that are shown when a conversation goes on.
+/// Maximum number of lines of the last answer when a conversation is resumed.
 const MAX_RESUMED: usize = 20;
 
-/// Names of tools that came or went which are told.
+/// Maximum number of listed tool names.
 const MAX_NAMES: usize = 8;
 
-/// What the line is in the middle of.
+/// The content of the current line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Line {
-    /// Nothing; it is a new one.
+    /// Nothing; the line is new.
     #[default]
     New,
-    /// The model's words, on standard output.
+    /// The model's text, on standard output.
     Words,
-    /// The model's thoughts, on standard error.
+    /// The model's thinking, on standard error.
     Thoughts,
 }
 
-/// Draws a run.
+/// Prints a run for people.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Whether words are shown as they come; who reads a pipe wants the answer alone.
+    /// Whether text is shown as it arrives; the reader of a pipe wants the answer alone.
     is_streamed: bool,
     shows_thinking: bool,
     line: Line,
     words: Cleaner,
     markdown: Markdown,
     thoughts: Cleaner,
-    /// How the calls that are running are called.
+    /// The display names of running calls.
     calls: HashMap<String, String>,
     /// The call whose line is the last one.
     latest: Option<String>,
     visible: Vec<String>,
-    /// Whether it was said how calls can be allowed.
+    /// Whether the hint on allowing calls was printed.
     has_advised: bool,
 }
 
@@ -85,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Ends what the line is in the middle of.
+    /// Ends the current line.
     fn break_line(&mut self) -> Result<(), CliError> {
         match std::mem::take(&mut self.line) {
             Line::Thoughts => {
@@ -97,7 +97,7 @@ impl Screen {
         }
     }
 
-    /// Says something on a line of its own.
+    /// Prints a text on a line of its own.
     fn talk(&mut self, text: &str) -> Result<(), CliError> {
         self.break_line()?;
         say(text);
@@ -126,7 +126,7 @@ impl Screen {
             self.break_line()?;
         }
         self.latest = None;
-        // There is nobody to tell when this fails.
+        // A failure to write cannot be reported anywhere.
         let mut out = anstream::stderr();
         let _ = write!(out, "{FAINT}{piece}{FAINT:#}");
         let _ = out.flush();
@@ -158,7 +158,7 @@ impl Screen {
         self.talk(&format!("  {style}{mark}{style:#} {NAME}{name}{NAME:#}{words}{outcome}{words:#}"))
     }
 
-    /// Shows the first lines of a result, to a person who looks on.
+    /// Shows the first lines of a result, on a terminal.
     fn beginning(&mut self, text: &str) -> Result<(), CliError> {
         if !self.is_streamed {
             return Ok(());
@@ -174,7 +174,7 @@ impl Screen {
         }
     }
 
-    /// Shows the last exchange of the conversation that goes on.
+    /// Shows the last exchange of a resumed conversation.
     fn resumed(&self, resumed: &Resumed) {
         say(&format!("{FAINT}resuming after {}{FAINT:#}", counted(resumed.messages, "message")));
         let room = terminal::width().saturating_sub(2);
@@ -207,7 +207,7 @@ impl Screen {
     }
 }
 
-/// Names on one line; `None` when there are none.
+/// Joins names on one line; `None` if there are none.
 fn listed(names: &[&String]) -> Option<String> {
     let told = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
     match names.len() {
@@ -266,7 +266,7 @@ impl Show for Screen {
             AgentEvent::ToolsChanged { visible } => self.tools(visible),
             AgentEvent::Turn { .. } => {
                 self.break_line()?;
-                // What one turn leaves open must not swallow the next.
+                // Unfinished control sequences of one turn must not swallow the next.
                 (self.words, self.thoughts) = (Cleaner::default(), Cleaner::default());
                 // The terminal may have another width now.
                 self.markdown = Markdown::new(output::width());
@@ -324,7 +324,8 @@ impl Show for Screen {
         }
     }
 }
-/// `outcome` without the tool's name at its beginning where `shown`, the name in front of it, says it.
+/// Removes the tool's name from the beginning of `outcome` if `shown`, the name in front of it,
+/// says it already.
 fn without_name<'a>(outcome: &'a str, shown: &str) -> &'a str {
     let quoted = outcome.strip_prefix('`').and_then(|rest| rest.split_once("` "));
     match quoted {

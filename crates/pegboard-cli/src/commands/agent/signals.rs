@@ -1,4 +1,4 @@
-//! Being asked to stop.
+//! Stop signals during a run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,21 +7,21 @@ use tokio::sync::watch;
 pub(super) use crate::platform::Stop;
 use crate::platform::{StopSignals, TerminalModes};
 
-/// The exit code of a program that was stopped from the keyboard.
+/// The exit code of a program that was interrupted from the keyboard.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What a signal would stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// Nothing; it ends the program.
+    /// Nothing; the signal ends the program.
     None,
-    /// Something that can be cancelled.
+    /// Work that can be cancelled.
     Running,
-    /// Something that is being cancelled; asked again, we end at once.
+    /// Work that is being cancelled; another signal ends the program at once.
     Ending,
 }
 
-/// Listens to signals for as long as the program runs.
+/// A listener for signals for as long as the program runs.
 #[derive(Clone)]
 pub(super) struct Signals {
     work: Arc<Mutex<Work>>,
@@ -57,7 +57,7 @@ impl Signals {
         }
     }
 
-    /// From now on a signal asks for this to end.
+    /// Makes signals cancel work instead of ending the program.
     pub(super) fn begin(&self) -> Listening {
         self.asked.send_replace(None);
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Work::Running;
@@ -65,18 +65,18 @@ impl Signals {
     }
 }
 
-/// Something that a signal can end. Dropped, signals end the program again.
+/// Work that a signal can cancel. When it is dropped, signals end the program again.
 pub(super) struct Listening {
     work: Arc<Mutex<Work>>,
     asked: watch::Receiver<Option<Stop>>,
 }
 
 impl Listening {
-    /// Waits until it should end.
+    /// Waits for a signal.
     pub(super) async fn stopped(&mut self) -> Stop {
         match self.asked.wait_for(Option::is_some).await {
             Ok(asked) => asked.unwrap_or(Stop::Interrupt),
-            // Nobody can ask any more.
+            // No further signal can come.
             Err(_) => std::future::pending().await,
         }
     }

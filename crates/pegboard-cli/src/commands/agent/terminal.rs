@@ -1,4 +1,4 @@
-//! The terminal: how wide it is, what is typed into it, and how it was found.
+//! The terminal: its width, typed text, and its original settings.
 
 use std::io::{IsTerminal, stderr, stdin};
 
@@ -8,35 +8,35 @@ use crate::{
     terminal_text::one_line,
 };
 
-/// The width when there is no terminal, or one that does not say.
+/// The width without a terminal, or if it does not report one.
 const USUAL_WIDTH: usize = 100;
 
-/// Narrower than this nothing can be read; a terminal that says so means something else.
+/// Minimum width; a smaller reported width is an error of the terminal.
 const LEAST_WIDTH: usize = 20;
 
-/// Whether a person sits at the other end: one who can read questions and type answers.
+/// Returns whether a user is at the terminal, who can read questions and type answers.
 pub(super) fn is_attended() -> bool {
     stdin().is_terminal() && stderr().is_terminal()
 }
 
-/// Columns of the terminal that talk goes to.
+/// Returns the width of the terminal on standard error.
 pub(super) fn width() -> usize {
     let columns = if stderr().is_terminal() { platform::error_size() } else { None };
     let columns = columns.map(|(columns, _)| columns);
     columns.filter(|columns| *columns >= LEAST_WIDTH).unwrap_or(USUAL_WIDTH)
 }
 
-/// The keyboard of a conversation: text that is typed while the model works is not shown, since it
+/// The keyboard of a conversation: text that is typed while the model works is hidden, since it
 /// would mix with the answer, and waits for the next prompt.
 pub(super) struct Keyboard {
     found: TerminalModes,
-    /// Typed before a question, which it must not answer; nor is it sent by itself.
+    /// Typed before a question, which it must not answer; it is not submitted by itself either.
     kept: String,
     /// Typed since then.
     ahead: String,
 }
 
-/// What was typed before a prompt is shown.
+/// Text that was typed before a prompt is shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     /// A whole line, ended with Enter.
@@ -50,31 +50,31 @@ impl Keyboard {
         Self { found, kept: String::new(), ahead: String::new() }
     }
 
-    /// Does not show typed keys until the guard is dropped.
+    /// Hides typed keys until the guard is dropped.
     pub(super) fn hide(&self) -> Hidden {
         self.hide_typed();
         Hidden(self.found.clone())
     }
 
-    /// Does not show typed keys.
+    /// Hides typed keys.
     pub(super) fn hide_typed(&self) {
         self.found.hide_typed();
     }
 
-    /// Keeps what was typed so far for the next prompt, and shows what is typed from now on.
+    /// Saves what was typed so far for the next prompt, and shows typed keys again.
     pub(super) fn keep_typed(&mut self) {
         self.read_typed();
         self.kept.push_str(&std::mem::take(&mut self.ahead));
     }
 
-    /// Reads what was typed so far, and shows what is typed from now on.
+    /// Reads what was typed so far, and shows typed keys again.
     fn read_typed(&mut self) {
         self.ahead.push_str(&self.found.take_typed());
         self.found.restore();
     }
 
-    /// The next line of what was typed, or all of it on one line. The line editor takes only as much from the
-    /// terminal as it needs for one line, and forgets the rest.
+    /// Takes the next typed line, or the beginning of one. The line editor reads only as much from
+    /// the terminal as it needs for one line, and forgets the rest.
     pub(super) fn take_typed(&mut self) -> Typed {
         self.read_typed();
         take_line(&mut self.kept, &mut self.ahead)

@@ -1,4 +1,4 @@
-//! What waits for approval, for people.
+//! Output of `pegboard approve` for people.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::output::{FAINT, STRONG};
 const OLD: Style = AnsiColor::Red.on_default();
 const NEW: Style = AnsiColor::Green.on_default();
 
-/// Everything that waits.
+/// Renders all pending tools.
 pub(super) fn waiting(reports: &[PinReport]) -> String {
     if reports.is_empty() {
         return "no tools are waiting for approval\n".to_owned();
@@ -20,7 +20,7 @@ pub(super) fn waiting(reports: &[PinReport]) -> String {
     format!("{}\n", shown.join("\n\n"))
 }
 
-/// What was approved.
+/// Renders the approved tools.
 pub(super) fn approved(reports: &[PinReport]) -> String {
     match reports.len() {
         0 => "nothing was approved\n".to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn approved(reports: &[PinReport]) -> String {
     }
 }
 
-/// One tool, with what is different.
+/// Renders one tool, with its differences.
 pub(super) fn one(report: &PinReport) -> String {
     let (server, tool) = (text::line(&report.server), text::line(&report.tool));
     let what = match (report.kind, report.is_held) {
@@ -53,7 +53,7 @@ pub(super) fn one(report: &PinReport) -> String {
     shown
 }
 
-/// A time in the past, in the largest unit that fits.
+/// Formats a time in the past, in the largest unit that fits.
 fn ago(seconds: u64) -> String {
     match seconds {
         0..60 => "just now".to_owned(),

@@ -1,4 +1,4 @@
-//! Arguments of a tool as they are typed.
+//! Parsing of typed tool arguments.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::{commands::tools, error::CliError};
 
-/// The arguments that `given` says: one JSON object, as it is written, or objects and `key=value` pairs,
-/// of which later ones win.
+/// Parses `given`: one JSON object, unchanged, or objects and `key=value` pairs, of which later
+/// ones take precedence.
 ///
 /// # Errors
-/// When it is neither, two pairs have the same key, or a value does not fit the schema of the tool, where that is known.
+/// If it is neither, two pairs have the same key, or a value does not fit the schema of
+/// the tool, where that is known.
 pub(super) fn read(given: &[String], tool: Option<&Tool>) -> Result<Raw, CliError> {
     let is_document = |text: &str| text.trim_start().starts_with('{');
     let broken = |error: serde_json::Error| {
@@ -44,7 +45,7 @@ pub(super) fn read(given: &[String], tool: Option<&Tool>) -> Result<Raw, CliErro
     Ok(raw(&arguments))
 }
 
-/// A value by the type that the tool's schema gives it; where it gives none, JSON or else text.
+/// Parses a value by the type in the tool's schema; without a type, as JSON or else as text.
 fn value_of(key: &str, text: &str, tool: Option<&Tool>) -> Result<Value, CliError> {
     let schema = tool.and_then(|tool| tool.input_schema());
     let schema: Value = schema.and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
@@ -66,8 +67,8 @@ fn value_of(key: &str, text: &str, tool: Option<&Tool>) -> Result<Value, CliErro
         .hint(tools::parameters(tool)))
 }
 
-/// Whether a value that was typed is of a JSON Schema type. A text that is typed without quotes is
-/// not taken for one of the others by mistake: only `"string"` takes quotes away.
+/// Returns whether a typed value is of a JSON Schema type. Unquoted text is not mistaken for
+/// another type: only `"string"` removes quotes.
 fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => false,

@@ -1,4 +1,4 @@
-//! Clients, and whether they use Pegboard.
+//! `pegboard connect --list`: the clients, and whether they use Pegboard.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ use crate::{
 
 struct Row {
     place: Place,
-    /// Whether there are signs of the client.
+    /// Whether the client seems to be installed.
     is_found: bool,
-    /// Under which name it has Pegboard, and how it reaches it.
+    /// The name of Pegboard's entry, and its transport.
     connected: Option<(String, &'static str)>,
-    /// Other servers.
+    /// Number of other servers.
     servers: usize,
     problem: Option<String>,
 }
@@ -53,7 +53,7 @@ pub(super) fn run(
     Ok(Outcome::Yes)
 }
 
-/// The files that `connect` would change.
+/// Returns the files that `connect` would change.
 fn usual_places(client: Client, project: Option<&Path>, surroundings: &Surroundings<'_>) -> Vec<Place> {
     let mut places = surroundings.places(client, project);
     let user = surroundings.user_file(client);
@@ -61,9 +61,9 @@ fn usual_places(client: Client, project: Option<&Path>, surroundings: &Surroundi
     places
 }
 
-/// Whether there are signs of the client: its file, or the folder for it.
+/// Returns whether the client seems to be installed: its file exists, or the folder for it.
 pub(super) fn is_found(place: &Place, surroundings: &Surroundings<'_>) -> bool {
-    // Claude Code has its file in the home folder, which is a sign of nobody, and the rest in a folder.
+    // Claude Code has its file in the home folder, which proves nothing, and the rest in a folder.
     let settings = (place.client == Client::ClaudeCode).then(|| hooks::file(surroundings, None)).flatten();
     let folders = [Some(place.path.as_path()), settings.as_deref()].into_iter().flatten().filter_map(Path::parent);
     let is_sign = |folder: &Path| Some(folder) != surroundings.home().as_deref() && folder.is_dir();

@@ -1,4 +1,4 @@
-//! Which servers of a client are behind Pegboard now.
+//! Servers of a client that Pegboard replaces.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use crate::{
     error::{CliError, say},
 };
 
-/// What happens to the client's own servers.
+/// The client's own servers, as `--replace` treats them.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
-    /// Those that the configuration has too.
+    /// Servers that are removed, because the configuration has them too.
     pub(super) names: Vec<String>,
-    /// Those that stay, with the reason.
+    /// Servers that stay, with the reason.
     staying: Vec<(String, &'static str)>,
 }
 
@@ -28,7 +28,7 @@ impl Leaving {
     }
 }
 
-/// The servers of the client's file that `config` serves as well. Each server there stands for
+/// Returns the servers of the client's file that `config` has as well. Each server there matches
 /// one of the client's: two accounts of one service are two servers, even if their tokens have
 /// become variables.
 pub(super) fn leaving(content: &Content, project: Option<&Path>, config: &Path) -> Result<Leaving, CliError> {
@@ -36,7 +36,7 @@ pub(super) fn leaving(content: &Content, project: Option<&Path>, config: &Path) 
     let own = own.unwrap_or_default();
     let mut used = vec![false; own.len()];
     let mut leaving = Leaving::default();
-    // What Claude Code keeps for single projects in the same file is not in the way.
+    // Servers that Claude Code keeps for single projects in the same file do not interfere.
     let is_here = |entry: &&read::Entry| {
         let is_pegboard = entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
         entry.project.as_deref() == project && !is_pegboard

@@ -1,4 +1,4 @@
-//! Servers beside each other.
+//! Checks across servers: duplicates, name conflicts and tool limits.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::clients::server::Server;
 
-/// Entries that mean the same server.
+/// Finds entries that mean the same server.
 pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
     let enabled: Vec<&(String, Server)> = servers.iter().filter(|(_, server)| !server.is_disabled).collect();
     let mut findings = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
     findings
 }
 
-/// What servers offer that others offer too.
+/// Finds conflicts between the tools of servers.
 pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> Vec<Finding> {
     let mut findings = same_tools(patients, known);
     let enabled = case.config.servers.iter().filter(|server| server.is_enabled).count();
@@ -46,7 +46,7 @@ pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> V
     findings
 }
 
-/// Servers whose tools are all another's.
+/// Finds servers whose tools are all offered by another one.
 fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
     // Many a server has one tool that is called `search`; then all of it must be the same.
     let names = |patient: &Patient| {
@@ -74,7 +74,7 @@ fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
     findings
 }
 
-/// Names that several servers have, where nothing tells them apart.
+/// Finds names that several servers use, without a prefix that distinguishes them.
 fn clashes(patients: &[Patient]) -> Option<Finding> {
     let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for patient in patients {
@@ -90,7 +90,7 @@ fn clashes(patients: &[Patient]) -> Option<Finding> {
     (!owners.is_empty()).then(|| Finding::warning(Check::NameClash, message, hint).details(details))
 }
 
-/// Names that providers refuse, which clients see in another form.
+/// Finds names that providers reject, which clients see in another form.
 fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
     let is_fine = |name: &str| {
         name.len() <= style.limit && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
@@ -117,8 +117,7 @@ fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
     by_server.into_iter().map(finding).collect()
 }
 
-/// More tools at once than providers take.
-/// A limit of listed tools that does not fit their number.
+/// Finds tool limits that do not suit the number of tools.
 fn tool_limit(patients: &[Patient], case: &Case) -> Option<Finding> {
     let gateway = &case.config.gateway;
     if gateway.profile != Profile::Dialect(DialectName::Gateway) || !gateway.discovery.enabled {
@@ -132,7 +131,7 @@ fn tool_limit(patients: &[Patient], case: &Case) -> Option<Finding> {
     (tools > 0 && !fits.contains(&limit)).then(|| Finding::note(Check::ToolLimit, message, hint))
 }
 
-/// The limits that the document of `gateway` recommends for so many tools.
+/// Returns the limits that the `gateway` reference document recommends for so many tools.
 fn recommended(tools: usize) -> (RangeInclusive<usize>, &'static str) {
     match tools {
         ..50 => (0..=0, "0, which lists all tools without a search"),

@@ -1,15 +1,15 @@
-//! The embeddings endpoint.
+//! Check of the embeddings endpoint.
 
 use pegboard_llm::embeddings::{Embeddings, EndpointSettings};
 use pegboard_upstream::with_causes;
 
 use super::finding::{Check, Finding};
 
-/// What it is asked for; any text would do.
+/// The text to embed; any would do.
 const PROBE: &str = "send a message";
 
-/// Whether the endpoint answers, with what is to be expected. Searches go on without it, so
-/// nothing of this is an error.
+/// Checks that the endpoint answers with valid vectors. Searches work without it, so there are no
+/// errors.
 pub(super) async fn look(settings: &EndpointSettings) -> Option<Finding> {
     let client = match Embeddings::new(settings.clone()) {
         Ok(client) => client,

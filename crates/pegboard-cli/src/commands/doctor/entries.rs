@@ -1,4 +1,4 @@
-//! What can be seen of a server without starting it.
+//! Checks of a server's entry that do not start it.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use pegboard_upstream::{
 use super::finding::{Check, Finding};
 use crate::nesting;
 
-/// Everything that is wrong with how a server is reached.
+/// Checks how a server is reached.
 pub(super) fn look(server: &ServerConfig, config: &Path) -> Vec<Finding> {
     match &server.transport {
         TransportConfig::Stdio { command, args, cwd, env } => {
@@ -43,11 +43,11 @@ struct Program<'a> {
     /// The server's `PATH`.
     path: Option<&'a OsStr>,
     cwd: Option<&'a Path>,
-    /// Its `PEGBOARD_CONFIG`.
+    /// The server's `PEGBOARD_CONFIG`.
     named: Option<&'a str>,
 }
 
-/// Programs that servers are usually started with, and where they come from.
+/// Programs that servers are usually started with, and where to get them.
 const SOURCES: &[(&[&str], &str)] = &[
     (
         &["npx", "npm", "node", "pnpm", "yarn"],
@@ -71,15 +71,15 @@ const SOURCES: &[(&[&str], &str)] = &[
     (&["java"], "it comes with a Java runtime, such as your package manager's `default-jre`"),
 ];
 
-/// Programs whose first argument is a file that they run.
+/// Programs whose first argument is a script.
 const INTERPRETERS: &[&str] =
     &["node", "python", "python3", "bash", "sh", "ruby", "tsx", "ts-node", "bun", "php", "perl"];
 
-/// How such files end.
+/// Extensions of scripts.
 const SCRIPTS: &[&str] = &["js", "mjs", "cjs", "ts", "mts", "py", "sh", "rb", "php", "pl"];
 
 impl Program<'_> {
-    /// The name of the program without its folder.
+    /// Returns the name of the program without its folder.
     fn name(&self) -> &str {
         let name = self.command.rsplit(['/', '\\']).next().unwrap_or(self.command);
         name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
@@ -103,7 +103,7 @@ impl Program<'_> {
         Some(Finding::error(Check::MissingCommand, format!("there is {error}"), self.source()))
     }
 
-    /// How to get the program that is not there.
+    /// Returns how to install the missing program.
     fn source(&self) -> String {
         let first = self.command.split_whitespace().next().unwrap_or_default();
         if first != self.command && program::find(first, self.cwd, self.path).is_ok() {
@@ -124,7 +124,7 @@ impl Program<'_> {
         }
     }
 
-    /// A path that means another file wherever Pegboard is started.
+    /// Finds a path that depends on the folder in which Pegboard is started.
     fn relative(&self) -> Option<Finding> {
         if self.cwd.is_some() {
             return None;
@@ -137,7 +137,7 @@ impl Program<'_> {
         Some(Finding::warning(Check::RelativePath, message, hint))
     }
 
-    /// The file that an interpreter is to run.
+    /// Returns the script that an interpreter runs.
     fn script_path(&self) -> Option<&str> {
         let first =
             self.args.iter().find(|arg| !arg.starts_with('-')).filter(|_| INTERPRETERS.contains(&self.name()))?;
@@ -148,13 +148,13 @@ impl Program<'_> {
     fn script(&self) -> Option<Finding> {
         let path = self.script_path()?;
         let file: PathBuf = self.cwd.unwrap_or(Path::new("")).join(path);
-        // What a module is called may look like a file; only one that has a folder surely is.
+        // The name of a module may look like a file; only a name with a folder is certain.
         let is_missing = !file.exists() && (path.contains('/') || self.cwd.is_some());
         let hint = "build or install the server, or correct the path";
         is_missing.then(|| Finding::error(Check::MissingFile, format!("file `{}` not found", file.display()), hint))
     }
 
-    /// A container that cannot hear us.
+    /// Finds a container without standard input, or with a terminal.
     fn docker(&self) -> Option<Finding> {
         let is_run = ["docker", "podman"].contains(&self.name()) && self.args.iter().any(|arg| arg == "run");
         if !is_run {
@@ -178,7 +178,7 @@ impl Program<'_> {
         None
     }
 
-    /// A server that is this very gateway.
+    /// Finds a server that is this very gateway.
     fn itself(&self, config: &Path) -> Option<Finding> {
         let hint = "remove the entry: a gateway cannot be its own server";
         nesting::serves(self.command, self.args, self.named, self.cwd, config)
@@ -186,7 +186,7 @@ impl Program<'_> {
     }
 }
 
-/// Credentials that anybody on the way can read.
+/// Finds credentials that are sent unencrypted.
 fn plain_http(url: &str, headers: &[(String, Secret)]) -> Option<Finding> {
     let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).and_then(|_| url.get(7..))?;
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default().rsplit('@').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The configuration file, and what it refers to.
+//! Checks of the configuration file, and of the files and variables that it refers to.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::clients::{
     variables,
 };
 
-/// What is wrong with the file itself.
+/// Returns the mistakes in the file itself.
 pub(super) fn problems(problems: &Problems) -> Vec<Finding> {
     let mut sorted: Vec<&Problem> = problems.iter().collect();
     sorted.sort_by_key(|problem| problem.line);
@@ -53,7 +53,7 @@ fn of_problem(problem: &Problem) -> Finding {
     }
 }
 
-/// Settings that are not applied as they are written.
+/// Returns the settings that are not applied as they are written.
 pub(super) fn unused_settings(notices: &[Problem]) -> Vec<Finding> {
     let finding = |notice: &Problem| {
         let hint = notice.hint.clone().unwrap_or_default();
@@ -66,7 +66,7 @@ pub(super) fn unused_settings(notices: &[Problem]) -> Vec<Finding> {
     notices.iter().map(finding).collect()
 }
 
-/// What is wrong with what the file says and what it refers to.
+/// Checks the values in the file and what they refer to.
 pub(super) fn references(case: &Case) -> Vec<Finding> {
     let mut findings = Vec::new();
     if case.config.servers.iter().all(|server| !server.is_enabled) && case.problems.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn references(case: &Case) -> Vec<Finding> {
     for (name, server) in written() {
         findings.extend(empty_variables(server).map(|finding| finding.of(name)));
         let unfinished: Vec<Finding> = [unexpanded(server), placeholders(server)].into_iter().flatten().collect();
-        // What is not there yet is no secret.
+        // A file that does not exist yet is not a leaked secret.
         let secret = plain_secrets(server).filter(|_| unfinished.is_empty());
         findings.extend(unfinished.into_iter().chain(secret).map(|finding| finding.of(name)));
     }
@@ -97,7 +97,7 @@ pub(super) fn references(case: &Case) -> Vec<Finding> {
     findings
 }
 
-/// Variables that are set to nothing where something is needed.
+/// Finds variables that are empty where a value is needed.
 fn empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
     let is_empty = |name: &&str| std::env::var(name).is_ok_and(|value| value.trim().is_empty());
     let mut names: Vec<&str> = server.texts().into_iter().flat_map(variables::needed).filter(is_empty).collect();
@@ -110,12 +110,13 @@ fn empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
     names.iter().map(finding).collect::<Vec<_>>().into_iter()
 }
 
-/// The files whose content a text takes in, as `${file:PATH}`.
+/// Returns the files whose content a text includes, as `${file:PATH}`.
 fn named_files(text: &str) -> impl Iterator<Item = &str> {
     text.split("${file:").skip(1).filter_map(|rest| rest.split_once('}')).map(|(path, _)| path.trim())
 }
 
-/// A file as it is named in a configuration: seen from its folder, or from the home folder behind `~/`.
+/// Resolves a file that is named in a configuration: from its folder, or from the home folder after
+/// `~/`.
 fn placed(file: &str, folder: &Path) -> PathBuf {
     match (file.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -123,7 +124,7 @@ fn placed(file: &str, folder: &Path) -> PathBuf {
     }
 }
 
-/// The texts of a server with their places.
+/// Returns the texts of a server with their places.
 fn places(server: &Server) -> Vec<(String, &str)> {
     let pairs = |group: &str, pairs: &'_ [(String, String)]| -> Vec<String> {
         pairs.iter().map(|(name, _)| format!("{group}.{name}")).collect()
@@ -142,7 +143,7 @@ fn places(server: &Server) -> Vec<(String, &str)> {
     }
 }
 
-/// What a shell would fill in, where there is none.
+/// Finds values that only a shell would expand.
 fn unexpanded(server: &Server) -> Option<Finding> {
     let is_home = |text: &str| text == "~" || text.starts_with("~/");
     let is_bare = |text: &str| {
@@ -162,14 +163,14 @@ fn unexpanded(server: &Server) -> Option<Finding> {
     (!found.is_empty()).then(|| Finding::warning(Check::UnexpandedVariable, message, hint))
 }
 
-/// Whether a shell reads the arguments: then it is right to leave something to it.
+/// Returns whether a shell reads the arguments, and so expands values.
 fn is_shell_line(server: &Server) -> bool {
     let Reach::Program { command, .. } = &server.reach else { return false };
     let program = command.rsplit(['/', '\\']).next().unwrap_or(command);
     ["sh", "bash", "zsh", "fish", "cmd", "cmd.exe", "powershell", "pwsh"].contains(&program)
 }
 
-/// Values out of a manual that nobody has replaced.
+/// Finds placeholder values that were not replaced.
 fn placeholders(server: &Server) -> Option<Finding> {
     let found: Vec<String> = places(server)
         .into_iter()

@@ -1,11 +1,11 @@
-//! What was found, in a form that people and programs can use.
+//! Findings, and the checks that produce them.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 pub(super) use crate::output::counted as count;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
@@ -17,7 +17,7 @@ pub(super) enum Severity {
     Note,
 }
 
-/// What was looked for. The names stay; the reference is made of what is said here.
+/// A check. Its name is stable, and `docs/doctor.md` is made of its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Check {
@@ -123,7 +123,7 @@ impl Check {
     }
 }
 
-/// Everything that is looked for, as a table in Markdown.
+/// Renders all checks as a table in Markdown.
 pub(crate) fn reference() -> String {
     let row = |check: &Check| {
         let value = check.to_possible_value()?;
@@ -132,17 +132,17 @@ pub(crate) fn reference() -> String {
     Check::value_variants().iter().filter_map(row).collect()
 }
 
-/// One mistake.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: Check,
     pub(super) severity: Severity,
-    /// The server it concerns; none if it is the configuration or the gateway.
+    /// The server that it concerns; `None` for the configuration or the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) server: Option<String>,
-    /// What is wrong, in a sentence.
+    /// The problem, in a sentence.
     pub(super) message: String,
-    /// What shows it: lines that were written, tools, places.
+    /// Evidence: output lines, tools, places.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) details: Vec<String>,
     /// How to fix it.
@@ -180,16 +180,16 @@ impl Finding {
         self.severity == Severity::Error
     }
 
-    /// All its texts, for whoever cleans them.
+    /// Returns all texts, for masking.
     pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         [&mut self.message, &mut self.hint].into_iter().chain(&mut self.details)
     }
 }
 
-/// Names that are listed before the rest is only counted.
+/// Maximum number of listed names; the rest is counted.
 const MOST_NAMES: usize = 5;
 
-/// `` `a`, `b` and 3 more ``.
+/// Joins names: `` `a`, `b` and 3 more ``.
 pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();

@@ -1,4 +1,4 @@
-//! The address to listen on, and the folder for state.
+//! Checks of the listen address and the state folder.
 
 use std::{
     io,
@@ -21,7 +21,8 @@ use crate::{
     running_gateways,
 };
 
-/// Whether the gateway could listen. `own` are the processes that already serve this configuration.
+/// Checks whether the gateway could listen. `own` are the processes that already serve this
+/// configuration.
 pub(super) fn listen(config: &Config, flag: Option<&str>, own: &[u32]) -> Vec<Finding> {
     let named = flag.or(config.listen.address.as_deref());
     let text = named.unwrap_or(DEFAULT_ADDRESS);
@@ -49,8 +50,8 @@ fn public(address: SocketAddr, is_allowed: bool) -> Finding {
     }
 }
 
-/// An address that cannot be listened on. Clients that start Pegboard themselves do without it,
-/// so it is only a mistake where somebody asks for it.
+/// Explains an address that cannot be used. Clients that start Pegboard themselves do without it,
+/// so it is an error only if the address was set explicitly.
 fn taken(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) -> Option<Finding> {
     if error.kind() != io::ErrorKind::AddrInUse {
         let message = format!("cannot listen on `{address}`: {error}");
@@ -75,7 +76,7 @@ fn taken(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) ->
     })
 }
 
-/// The processes that serve this file.
+/// Returns the processes that serve this file.
 pub(super) fn serving(config: &Config, state: Option<&str>, file: &Path) -> Vec<u32> {
     let Some(state) = config.state.resolve(state) else { return Vec::new() };
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -83,7 +84,7 @@ pub(super) fn serving(config: &Config, state: Option<&str>, file: &Path) -> Vec<
     running.filter(|running| running.configuration.as_ref() == Some(&file)).map(|running| running.pid).collect()
 }
 
-/// The process that listens on a port. Only the files of Linux tell.
+/// Returns the process that listens on a port. Only Linux reports it.
 fn holder(port: u16) -> Option<(String, u32)> {
     use std::fs;
     let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].iter().filter_map(|file| fs::read_to_string(file).ok());
@@ -100,9 +101,9 @@ fn holder(port: u16) -> Option<(String, u32)> {
     None
 }
 
-/// The socket in a line of the system's table, if it listens on this port.
+/// Returns the socket in a line of the system's table, if it listens on this port.
 fn listening_inode(line: &str, port: u16) -> Option<u64> {
-    /// How the table says that a socket listens.
+    /// The state of a listening socket in the table.
     const LISTENS: &str = "0A";
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (_, its) = fields.get(1)?.rsplit_once(':')?;
@@ -110,7 +111,7 @@ fn listening_inode(line: &str, port: u16) -> Option<u64> {
     fields.get(9).filter(|_| is_it)?.parse().ok()
 }
 
-/// Whether something could be kept between runs.
+/// Checks the state folder.
 pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
     let folder = config.state.resolve(flag);
     let Some(setting) = &config.holding else { return unusable(&folder?) };
@@ -121,7 +122,7 @@ pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
     Some(Finding::error(Check::StateFolder, message, FOLDER_HINT))
 }
 
-/// Why nothing could be kept in a folder.
+/// Returns the problem of a folder that cannot be used.
 fn unusable(folder: &Path) -> Option<Finding> {
     let shown = folder.display();
     let found = folder.ancestors().find(|folder| folder.exists());
@@ -139,7 +140,7 @@ fn unusable(folder: &Path) -> Option<Finding> {
     }
 }
 
-/// Servers of which tools are held until they are approved.
+/// Returns the servers whose tools are held until they are approved.
 pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     let Some(folder) = config.state.resolve(flag) else { return Vec::new() };
     let waiting = match Pins::at(state::pins(&folder)).waiting() {
@@ -160,7 +161,7 @@ pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     config.servers.iter().filter(|server| server.is_enabled && server.holds_unseen()).filter_map(finding).collect()
 }
 
-/// The folder must be ours alone to write to: whoever else can could name tools.
+/// Checks that only the owner can write to the folder: another writer could approve tools.
 fn rights(folder: &Path) -> Option<Finding> {
     let data = std::fs::metadata(folder).ok()?;
     let shown = folder.display();

@@ -1,4 +1,4 @@
-//! What must not be printed, and what must not reach a terminal.
+//! Masking of secrets and of control characters in findings.
 
 use pegboard_core::{Secret, text::excerpt};
 use pegboard_upstream::{HIDDEN, SecretFilter, config::TransportConfig};
@@ -6,7 +6,7 @@ use pegboard_upstream::{HIDDEN, SecretFilter, config::TransportConfig};
 use super::{Case, finding::Finding};
 use crate::clients::{secrets, show::printable_line, variables};
 
-/// Characters of a text that are shown.
+/// Maximum number of characters of a text.
 const LONGEST: usize = 400;
 
 /// The secrets of a configuration.
@@ -14,8 +14,8 @@ const LONGEST: usize = 400;
 pub(super) struct Mask(SecretFilter);
 
 impl Mask {
-    /// Everything that a server is given in confidence, that a variable holds, or that looks
-    /// like a secret. A server may print what it was started with.
+    /// Collects all secrets: values given to servers, values of variables, and values that look
+    /// like secrets. A server may print what it was started with.
     pub(super) fn of(case: &Case) -> Self {
         let mut hidden = Vec::new();
         for server in &case.config.servers {
@@ -44,7 +44,7 @@ impl Mask {
         Self(SecretFilter::new(hidden.collect()))
     }
 
-    /// Makes a finding fit for other eyes.
+    /// Masks and sanitizes a finding.
     pub(super) fn clean(&self, finding: &mut Finding) {
         finding.texts().for_each(|text| *text = self.cleaned(text));
     }

@@ -1,4 +1,4 @@
-//! Servers that are reached over a network, and are not.
+//! Explanations for remote servers that fail.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use pegboard_upstream::{
 use super::finding::{Check, Finding};
 use crate::commands::serve::supervisor;
 
-/// How long an address that was not configured may take to answer.
+/// Timeout of a request to an address that is not configured.
 const PROBE: Duration = Duration::from_secs(10);
 
-/// A server that was reached, or would be, and gave no answer of use.
+/// Explains why a remote server failed.
 pub(super) async fn refused(config: &ServerConfig, error: &CallError) -> Finding {
     let name = &config.name;
     let TransportConfig::Http { url, headers, .. } = &config.transport else {
@@ -86,7 +86,7 @@ fn unreachable(shown: &str, fault: NetworkFault, error: &CallError) -> Finding {
     finding
 }
 
-/// An address beside the configured one at which there is a server.
+/// Returns an address next to the configured one that has a server.
 async fn working_sibling(config: &ServerConfig, url: &str) -> Option<String> {
     for other in siblings(url) {
         let mut config = config.clone();
@@ -111,7 +111,7 @@ async fn working_sibling(config: &ServerConfig, url: &str) -> Option<String> {
     None
 }
 
-/// Addresses of the same host at which servers usually are.
+/// Returns addresses of the same host at which servers usually are.
 fn siblings(url: &str) -> Vec<String> {
     let host = url.find("://").map_or(0, |at| at + 3);
     let path = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
@@ -128,7 +128,7 @@ fn siblings(url: &str) -> Vec<String> {
     found
 }
 
-/// An address without what may be a secret in it.
+/// Returns an address without parts that may be secret.
 fn place(url: &str) -> String {
     let short = url.split(['?', '#']).next().unwrap_or_default();
     match short.split_once("://") {

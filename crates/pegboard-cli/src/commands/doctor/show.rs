@@ -1,4 +1,4 @@
-//! The report, for people and for programs.
+//! Output of `pegboard doctor` for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub(super) fn text(report: &Report) -> String {
         let own = report.findings.iter().filter(|finding| finding.server.as_ref() == Some(&patient.name));
         group(&mut page, &printable(&patient.name), &state(patient), own);
     }
-    // A server that cannot be understood is none of those.
+    // A server whose entry is invalid is not in that list.
     let is_known = |name: &str| report.patients.iter().any(|patient| patient.name == name);
     let mut others: Vec<&str> = report.findings.iter().filter_map(|finding| finding.server.as_deref()).collect();
     others.retain(|name| !is_known(name));
@@ -60,7 +60,7 @@ pub(super) fn text(report: &Report) -> String {
     page
 }
 
-/// What became of a server, beside its name.
+/// Returns the start result of a server, for the line with its name.
 fn state(patient: &Patient) -> String {
     match patient.condition {
         Condition::Ready => {

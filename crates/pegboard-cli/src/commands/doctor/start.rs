@@ -1,4 +1,4 @@
-//! Servers, started once and stopped again.
+//! Test starts of servers.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::{commands::serve::supervisor, progress::Progress};
 
-/// Beyond what a server may take, for what we do ourselves.
+/// Extra time for Pegboard's own work, beyond the start timeout of a server.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// A server that takes longer is slow.
+/// Start time above which a server is slow.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// What became of a server.
+/// The result of a test start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Ready,
@@ -43,7 +43,7 @@ impl Condition {
     }
 }
 
-/// A server that was looked at.
+/// A checked server.
 #[derive(Debug)]
 pub(super) struct Patient {
     pub(super) name: String,
@@ -51,7 +51,7 @@ pub(super) struct Patient {
     /// How long it took to get ready.
     pub(super) took: Option<Duration>,
     pub(super) tools: Arc<Vec<Item>>,
-    /// What was wrong with its lists.
+    /// Problems of its lists.
     pub(super) warnings: Vec<String>,
 }
 
@@ -61,8 +61,8 @@ impl Patient {
     }
 }
 
-/// Starts all servers at once; each with what is wrong with it, in their order.
-/// Their tool lists are kept in the folder `manifests`, for the commands that follow.
+/// Starts all servers at once, and returns each with its findings, in their order. Their tool lists
+/// are saved in the folder `manifests`, for the commands that follow.
 pub(super) async fn all(
     servers: Vec<ServerConfig>,
     manifests: Option<&Path>,
@@ -84,8 +84,8 @@ pub(super) async fn all(
     started
 }
 
-/// Starts one server. A fleet of its own for each: one that failed is not started again while
-/// others are waited for.
+/// Starts one server. Each has a fleet of its own: a failed server is not restarted while others
+/// are starting.
 async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (Patient, Vec<Finding>) {
     let began = Instant::now();
     let options = FleetOptions { supervisor: supervisor(), manifests, ..FleetOptions::default() };
@@ -148,9 +148,9 @@ fn slow(took: Duration) -> Option<Finding> {
     (took > SLOW).then(|| Finding::warning(Check::SlowStart, message, hint))
 }
 
-/// What a server writes where only messages belong.
+/// Finds output that is not an MCP message.
 fn noise(talk: &ServerOutput) -> Option<Finding> {
-    let shown = talk.stray_lines.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
+    let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
     let lines = count(talk.stray_count, "line");
     let message = format!("the server writes non-MCP output to standard output ({lines})");
     let hint = "make it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
@@ -158,10 +158,10 @@ fn noise(talk: &ServerOutput) -> Option<Finding> {
     (talk.stray_count > 0).then(|| Finding::warning(Check::StdoutNoise, message, hint).details(shown))
 }
 
-/// Why a server did not start.
+/// Explains why a server did not start.
 async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
     let talk = &failed.talk;
-    // What is wrong with it most often stands in what it wrote.
+    // The reason is most often in its output.
     let mut findings: Vec<Finding> = noise(talk).into_iter().collect();
     let url = match &config.transport {
         TransportConfig::Http { url, .. } => url.as_str(),
@@ -203,7 +203,7 @@ async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
     findings
 }
 
-/// Variables that the server may have failed without and that it could inherit.
+/// Finds variables that are set, but not passed to the server, and that it may need.
 fn withheld(names: &[String]) -> Option<Finding> {
     let (first, others) = names.split_first()?;
     let verb = if others.is_empty() { "is" } else { "are" };
@@ -214,12 +214,12 @@ fn withheld(names: &[String]) -> Option<Finding> {
     Some(Finding::warning(Check::WithheldVariable, message, hint))
 }
 
-/// How a server ended, without its last words: those are shown line by line.
+/// Returns how a server ended, without its last output: that is shown line by line.
 fn without_words(reason: &str) -> &str {
     reason.split("; last output: ").next().unwrap_or(reason)
 }
 
-/// What to do about what servers most often say when they end.
+/// Hints for common error messages of servers.
 const ADVICE: &[(&[&str], &str)] = &[
     (
         &["E404", "404 Not Found", "not found in the package registry", "No matching distribution", "manifest unknown"],

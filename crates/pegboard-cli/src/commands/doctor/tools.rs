@@ -1,4 +1,4 @@
-//! The tools of one server.
+//! Checks of the tools of one server.
 
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_gateway::{GatewaySettings, Profile};
@@ -15,13 +15,13 @@ use super::{
     start::Patient,
 };
 
-/// Bytes of a description from which on it is too much of a good thing.
+/// Maximum recommended size of a description.
 const LONG: usize = 4_000;
 
-/// Lines that show what is wrong.
+/// Maximum number of detail lines.
 const MOST_DETAILS: usize = 5;
 
-/// What is wrong with what a server offers.
+/// Checks the tools of a server.
 pub(super) fn look(patient: &Patient, settings: &GatewaySettings) -> Vec<Finding> {
     let tools = &patient.tools;
     let are_texts = settings.profile == Profile::Dialect(DialectName::Bridge)
@@ -31,7 +31,7 @@ pub(super) fn look(patient: &Patient, settings: &GatewaySettings) -> Vec<Finding
     findings.into_iter().flatten().map(|finding| finding.of(&patient.name)).collect()
 }
 
-/// What was mended when the lists came.
+/// Finds list entries that were repaired or skipped.
 fn broken(warnings: &[String]) -> Option<Finding> {
     let verb = if warnings.len() == 1 { "is" } else { "are" };
     let message = format!(
@@ -72,7 +72,7 @@ fn endless(tools: &[Item]) -> Option<Finding> {
     Some(Finding::warning(Check::LongDescription, message, hint))
 }
 
-/// Schemas that providers refuse.
+/// Finds schemas that providers reject.
 fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
     let mut names = Vec::new();
     let mut reasons = Vec::new();
@@ -104,14 +104,14 @@ fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
     Some(finding.details(shortened(reasons)))
 }
 
-/// `Anthropic, OpenAI`: the names of their vendors, each once.
+/// Joins the names of vendors, each once: `Anthropic, OpenAI`.
 fn providers(providers: &[Provider]) -> String {
     let mut names: Vec<&str> = providers.iter().map(|provider| provider.vendor()).collect();
     names.dedup();
     names.join(", ")
 }
 
-/// The first lines, and how many there are more.
+/// Returns the first lines, and the number of the others.
 fn shortened(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(MOST_DETAILS);
     lines.truncate(MOST_DETAILS);

@@ -1,4 +1,4 @@
-//! Learning from use.
+//! Check of usage learning.
 
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_gateway::Profile;
@@ -6,7 +6,7 @@ use pegboard_gateway::Profile;
 use super::finding::{Check, Finding, listed};
 use crate::{config::Config, rankers::RankerName};
 
-/// Whether there are searches from which nothing is learned, although it is wanted.
+/// Finds searches with a ranker that does not support the enabled usage learning.
 pub(super) fn look(config: &Config) -> Option<Finding> {
     config.usage.as_ref()?;
     let gateway = &config.gateway;
@@ -35,7 +35,7 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
     (!parts.is_empty()).then(|| Finding::warning(Check::UsageLearning, message, hint))
 }
 
-/// The ranker of a dialect, if it does not learn.
+/// Returns the ranker of a dialect, if it does not support learning.
 fn idle_ranker(config: &Config, dialect: DialectName) -> Option<&'static str> {
     let ranker =
         config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None, config.gateway.discovery.token_bonus);

@@ -1,4 +1,4 @@
-//! What can be said on the command line of `pegboard eval`.
+//! Arguments of `pegboard eval`.
 
 use std::path::PathBuf;
 

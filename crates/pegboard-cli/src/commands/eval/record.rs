@@ -1,9 +1,9 @@
-//! Labelled queries out of a record of `pegboard serve`.
+//! Labelled queries from a record of `pegboard serve`.
 //!
-//! A tool that was called is relevant for the latest search of its conversation that offered
-//! it. One that no search offered is relevant for the search right before it, if that has
-//! led to nothing else: so a ranker is told of what it did not find. Where it is only a guess
-//! that requests belong together, only what was offered counts.
+//! A called tool is relevant for the latest search of its session that offered it. A tool that no
+//! search offered is relevant for the search right before it, if that has led to no other call: so
+//! a ranker is also measured by tools that it did not find. If requests are only assumed to belong
+//! together, only offered tools count.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::{
     error::{CliError, say, warn},
 };
 
-/// What a record may have.
+/// Maximum size of a record.
 const MAX_BYTES: usize = 1 << 30;
 
 pub(super) fn read(path: &Path) -> Result<Data, CliError> {
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Data, CliError> {
     if record.newest > FORMAT {
         warn(&format!("`{}` was written by a newer version; unknown entries are ignored", path.display()));
     }
-    // The last line of whoever was killed.
+    // The last line of a gateway that was killed may be incomplete.
     match record.unread {
         0 => {}
         1 => warn(&format!("one line of `{}` cannot be read", path.display())),
@@ -58,9 +58,9 @@ pub(super) fn read(path: &Path) -> Result<Data, CliError> {
 struct Record {
     has_begun: bool,
     newest: u32,
-    /// Lines that are no lines of a record.
+    /// Number of lines that cannot be parsed.
     unread: usize,
-    /// What the tools are in the end, in the order in which they came.
+    /// The latest definitions of the tools, in the order in which they came.
     tools: Vec<Raw>,
     places: HashMap<String, usize>,
     queries: Vec<Labelled>,
@@ -69,7 +69,7 @@ struct Record {
 
 /// A search that may lead to calls.
 struct Asked {
-    /// Its place among the queries.
+    /// The index of its query.
     query: usize,
     offered: Vec<String>,
 }
@@ -119,7 +119,7 @@ impl Record {
         catalogs::parse(&path.display().to_string(), lines.as_bytes())
     }
 
-    /// The queries that have a relevant tool in the catalog.
+    /// Returns the queries that have a relevant tool in the catalog.
     fn labelled(self, catalog: &Catalog) -> Vec<Labelled> {
         let known: HashSet<&str> = catalog.iter().map(|tool| tool.id()).collect();
         let labelled = self.queries.into_iter().map(|mut query| {
@@ -134,8 +134,8 @@ impl Record {
 mod tests {
     use super::*;
 
-    /// Reads searches (`query > offered offered`) and calls (`tool`) of conversations; what is
-    /// relevant for each search then.
+    /// Reads searches (`query > offered offered`) and calls (`tool`) of sessions, and checks what
+    /// is then relevant for each search.
     #[track_caller]
     fn check(events: &[(&str, &str)], expected: &[&str]) {
         let mut record = Record::default();
@@ -169,7 +169,7 @@ mod tests {
         check(&[("1", "issue > a b"), ("2", "b")], &["issue: "]);
         check(&[("1", "x > a"), ("1", "y > b"), ("1", "a"), ("1", "b")], &["x: a", "y: b"]);
         check(&[("1", "x > a"), ("1", "y > a"), ("1", "a")], &["x: ", "y: a"]);
-        // What was not offered says that it should have been.
+        // A called tool that was not offered should have been.
         check(&[("1", "x > a"), ("1", "c")], &["x: c"]);
         check(&[("1", "x > a"), ("1", "a"), ("1", "c")], &["x: a"]);
         check(&[("1?", "x > a"), ("1?", "c"), ("1?", "a")], &["x: a"]);

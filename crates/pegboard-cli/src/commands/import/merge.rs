@@ -1,4 +1,4 @@
-//! One list of servers out of many.
+//! Merges the servers of all clients into one list.
 
 use std::path::PathBuf;
 
@@ -9,23 +9,23 @@ use crate::clients::{
     server::{Reach, Server},
 };
 
-/// What becomes of one entry of one file.
+/// The result for one entry of one file.
 pub(super) struct Row {
-    /// Which file, by its place in the survey.
+    /// The index of the file in the survey.
     pub(super) file: usize,
-    /// What the client calls the server.
+    /// The client's name of the server.
     pub(super) name: String,
-    /// The folder in which alone it counts there.
+    /// The only project folder in which the entry applies.
     pub(super) project: Option<PathBuf>,
-    /// What it is called in the new configuration; none if it is left out.
+    /// The name in the new configuration; `None` if it is left out.
     pub(super) written_as: Option<String>,
-    /// Whether another entry has brought it there.
+    /// Whether another entry is the same server.
     pub(super) is_duplicate: bool,
     pub(super) notes: Vec<String>,
 }
 
 impl Row {
-    /// Whether this entry has brought the server of that name.
+    /// Returns whether this entry added the server of that name.
     pub(super) fn is_written_as(&self, name: &str) -> bool {
         self.written_as.as_deref() == Some(name) && !self.is_duplicate
     }
@@ -35,29 +35,29 @@ impl Row {
 #[derive(Default)]
 pub(super) struct Existing {
     pub(super) servers: Vec<(String, Server)>,
-    /// The names of all entries, also of those that cannot be read.
+    /// The names of all entries, including invalid ones.
     pub(super) names: Vec<String>,
 }
 
 impl Existing {
-    /// The name of the entry that is this server; its values may have become variables.
+    /// Returns the name of the entry that is this server; its values may have become variables.
     fn find(&self, server: &Server) -> Option<&str> {
         let same = self.servers.iter().find(|(_, other)| other.is_same(server));
         same.or_else(|| self.servers.iter().find(|(_, other)| other.covers(server))).map(|(name, _)| name.as_str())
     }
 }
 
-/// What is to be written, and why.
+/// The servers to write, and the result for each entry.
 pub(super) struct Plan {
     pub(super) servers: Vec<(String, Server)>,
     pub(super) rows: Vec<Row>,
-    /// Whose each server is.
+    /// The client of each server.
     owners: Vec<Client>,
     existing: Existing,
 }
 
 impl Plan {
-    /// The servers of the clients that `existing` does not have yet.
+    /// Returns the servers of the clients that `existing` does not have yet.
     pub(super) fn of(survey: &Survey, existing: Existing) -> Self {
         let mut plan = Self { servers: Vec::new(), rows: Vec::new(), owners: Vec::new(), existing };
         for (at, file) in survey.files.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Plan {
         self.owners.push(client);
     }
 
-    /// A name that no server has yet: its own, or with the client's behind it.
+    /// Returns a name that no server has yet: its own, or with the client as a suffix.
     fn free_name(&self, name: &str, client: Client) -> String {
         let taken = self.servers.iter().map(|(taken, _)| taken).chain(&self.existing.names);
         let is_free = |name: &String| !taken.clone().any(|taken| taken == name);
@@ -134,8 +134,8 @@ fn is_contained(allowed: &[String], denied: &[String], server: &Server) -> bool 
         || allowed.is_empty() && denied.is_empty()
 }
 
-/// What a second entry of the same server adds: it counts as switched on if one of them is, and
-/// has headers if one of them has.
+/// Merges a second entry of the same server: it is enabled if one of them is, and has headers if
+/// one of them has.
 fn join(server: &mut Server, other: &Server) {
     server.is_disabled &= other.is_disabled;
     if let (Reach::Remote { headers, .. }, Reach::Remote { headers: others, .. }) = (&mut server.reach, &other.reach)

@@ -1,11 +1,11 @@
-//! What was found, for people and for programs.
+//! Output of `pegboard import` for people and for programs.
 
 use serde_json::{Value, json};
 
 use super::{Report, merge::Row};
 use crate::clients::show::{printable, printable_line, shortened, table};
 
-/// One document with everything, secrets masked.
+/// Renders everything as one document, secrets masked.
 pub(super) fn json(report: &Report) -> Value {
     let files = report.survey.files.iter().map(|file| {
         let project = file.place.project.as_ref().map(|folder| folder.to_string_lossy());
@@ -43,7 +43,7 @@ pub(super) fn json(report: &Report) -> Value {
     })
 }
 
-/// The table, and what would be written unless it was.
+/// Renders the table, and the configuration unless it was written.
 pub(super) fn text(report: &Report) -> String {
     let mut text = table(&["CLIENT", "FILE", "SERVER", "NOTES"], rows(report));
     if report.written.is_none() && !report.plan.servers.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn text(report: &Report) -> String {
     text
 }
 
-/// A row for each server, and for each file without any.
+/// Returns a row for each server, and for each file without any.
 fn rows(report: &Report) -> Vec<Vec<String>> {
     let mut cells = Vec::new();
     for (at, file) in report.survey.files.iter().enumerate() {

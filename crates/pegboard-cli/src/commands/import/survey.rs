@@ -1,4 +1,4 @@
-//! What the clients on this machine have.
+//! The client files on this machine, and their servers.
 
 use std::path::Path;
 
@@ -10,16 +10,17 @@ use crate::clients::{
     server::{Reach, Server},
 };
 
-/// A client's file that is there.
+/// An existing file of a client.
 pub(super) struct ClientFile {
     pub(super) place: Place,
     pub(super) content: Result<Content, ReadError>,
-    /// Whether its servers may be imported: a project's files come with a clone as easily as from the user.
+    /// Whether its servers may be imported: a project's files come with a clone as easily as from
+    /// the user.
     pub(super) is_trusted: bool,
 }
 
 impl ClientFile {
-    /// What is wrong with it.
+    /// Returns the problems of the file.
     pub(super) fn problems(&self) -> Vec<String> {
         match &self.content {
             Ok(content) => content.warnings.clone(),
@@ -28,13 +29,14 @@ impl ClientFile {
     }
 }
 
-/// All files that are there.
+/// All existing files.
 pub(super) struct Survey {
     pub(super) files: Vec<ClientFile>,
 }
 
 impl Survey {
-    /// Reads the files of the user and of the project, whose own files are trusted if `trusts_project`.
+    /// Reads the files of the user and of the project, whose own files are trusted if
+    /// `trusts_project`.
     pub(super) fn take(
         surroundings: &Surroundings<'_>,
         clients: &[Client],
@@ -52,7 +54,8 @@ impl Survey {
         survey
     }
 
-    /// Servers of files that are not trusted: their names, each with what it starts or connects to.
+    /// Returns the servers of files that are not trusted: their names, each with what it starts or
+    /// connects to.
     pub(super) fn untrusted(&self) -> Vec<(&str, String)> {
         let files = self.files.iter().filter(|file| !file.is_trusted);
         let entries = files.filter_map(|file| file.content.as_ref().ok()).flat_map(|content| &content.entries);
@@ -61,7 +64,7 @@ impl Survey {
         servers.filter_map(|entry| Some((entry.name.as_str(), line_of(entry.server.as_ref().ok()?)))).collect()
     }
 
-    /// The project whose files are not trusted.
+    /// Returns the project whose files are not trusted.
     pub(super) fn untrusted_project(&self) -> Option<&Path> {
         self.files.iter().find(|file| !file.is_trusted)?.place.project.as_deref()
     }
@@ -71,8 +74,7 @@ impl Survey {
         self.files.iter_mut().for_each(|file| file.is_trusted = true);
     }
 
-    /// Whoever has refused a server of a project's file in Claude Code does not want to find it
-    /// running here.
+    /// Disables servers that the user has rejected in Claude Code: they must not run here either.
     fn switch_off_rejected(&mut self) {
         let contents = self.files.iter().filter_map(|file| file.content.as_ref().ok());
         let rejected: Vec<_> = contents.flat_map(|content| content.rejected.clone()).collect();
@@ -90,7 +92,7 @@ impl Survey {
     }
 }
 
-/// What a server starts or connects to, in one line and in full, without secrets.
+/// Returns what a server starts or connects to, in one complete line, without secrets.
 fn line_of(server: &Server) -> String {
     match secrets::masked(server).reach {
         Reach::Remote { url, .. } => url,

@@ -1,4 +1,4 @@
-//! Which rules count, and how much is let pass: flags, and what the configuration says.
+//! Rules and thresholds of `pegboard lint`: flags and configuration.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -77,7 +77,7 @@ pub(crate) struct LintArgs {
 }
 
 impl LintArgs {
-    /// What flags say, else the file, else the default.
+    /// Returns the thresholds: of the flags, else of the file, else the defaults.
     pub(super) fn thresholds(&self, file: &LintConfig) -> Result<Thresholds, CliError> {
         let set = |names: &[RuleName]| names.iter().map(|name| name.0).collect::<BTreeSet<Rule>>();
         let (only, allow, deny) = (set(&self.only), set(&self.allow), set(&self.deny));
@@ -129,7 +129,7 @@ impl ValueEnum for RuleName {
     }
 }
 
-/// How bad a finding must be to count.
+/// Minimum severity of findings that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
     /// Errors
@@ -153,7 +153,7 @@ impl FailOn {
     }
 }
 
-/// More hits are no answer that a model would read.
+/// Maximum of `--hits`; a model would not read more.
 pub(crate) const MAX_HITS: usize = 50;
 
 fn parse_hits(text: &str) -> Result<usize, String> {

@@ -1,4 +1,4 @@
-//! The report, for people and for programs.
+//! Output of `pegboard lint` for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -56,7 +56,7 @@ fn finding(finding: &Finding) -> Value {
     value
 }
 
-/// How many servers there are; tools without one are not of any.
+/// Returns the number of servers; tools without a server are not counted.
 fn servers(report: &Report) -> usize {
     report.servers.keys().flatten().count()
 }
@@ -70,7 +70,7 @@ pub(super) fn text(page: &Page, width: usize) -> String {
         let title = server.as_deref().map_or_else(|| "(no server)".to_owned(), printable);
         let tools = counted(page.report.servers.get(server).copied().unwrap_or_default(), "tool");
         let _ = writeln!(text, "{TITLE}{title}{TITLE:#}  {FAINT}{tools}{FAINT:#}");
-        // What concerns several tools stands before what concerns one.
+        // Findings about several tools come before those about one.
         let (several, single): (Vec<&Finding>, Vec<&Finding>) =
             findings.iter().partition(|finding| finding.tools.len() > 1);
         several.iter().for_each(|finding| show(&mut text, finding, 2, width));
@@ -84,14 +84,14 @@ pub(super) fn text(page: &Page, width: usize) -> String {
     text
 }
 
-/// The name of the first tool, without its server.
+/// Returns the name of the first tool, without its server.
 fn own_name(finding: &Finding) -> &str {
     let id = finding.tools.first().map_or("", String::as_str);
     let server = finding.server.as_deref().unwrap_or_default();
     id.strip_prefix(server).and_then(|rest| rest.strip_prefix('/')).unwrap_or(id)
 }
 
-/// One finding, so many spaces from the margin.
+/// Renders one finding, indented by `margin` spaces.
 fn show(text: &mut String, finding: &Finding, margin: usize, width: usize) {
     let (style, sign) = match finding.severity {
         Severity::Error => (ERROR, "✗ error"),
@@ -146,7 +146,7 @@ fn summary(page: &Page) -> String {
     text
 }
 
-/// `1 tool`, `2 tools`.
+/// Formats a count with its noun: `1 tool`, `2 tools`.
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

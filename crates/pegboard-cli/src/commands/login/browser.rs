@@ -1,4 +1,4 @@
-//! Opening the user's browser.
+//! Opens the user's browser.
 
 use std::{
     env, io,
@@ -7,8 +7,8 @@ use std::{
 
 use pegboard_process::System;
 
-/// Opens an address in the program that `BROWSER` names, or as this system does it. It is not
-/// waited for: some of these programs run as long as the browser does.
+/// Opens an address in the program that `BROWSER` names, or in the system's default. Does not wait
+/// for it: some of these programs run as long as the browser does.
 pub(super) fn open(url: &str) -> io::Result<()> {
     let mut command = match env::var_os("BROWSER").filter(|program| !program.is_empty()) {
         Some(program) => Command::new(program),
@@ -17,7 +17,7 @@ pub(super) fn open(url: &str) -> io::Result<()> {
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
 }
 
-/// The program that opens an address on this system.
+/// Returns the program that opens an address on this system.
 fn usual() -> Command {
     match System::current() {
         System::Linux => Command::new("xdg-open"),

@@ -1,4 +1,4 @@
-//! What can be said on the command line of `pegboard search`.
+//! Arguments of `pegboard search`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `pegboard search` prints.
+//! Output of `pegboard search`.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::why_not::WhyNot;
 use crate::output::{self, FAINT};
 
-/// Tools that are named when none fits well enough.
+/// Number of nearest tools that are named if none matches well enough.
 const NEAREST_IN_TEXT: usize = 3;
 
-/// Reasons that are shown to people for each hit.
+/// Maximum number of reasons per hit in text output.
 const REASONS_IN_TEXT: usize = 6;
 
-/// How far reasons stand below their hit.
+/// Indent of reasons below their hit.
 const INDENT: usize = 8;
 
-/// What `search` prints; the order of the fields is part of the interface.
+/// The result of `search`; the order of the fields is part of the interface.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a> {
     query: &'a str,
@@ -29,13 +29,13 @@ pub(super) struct Report<'a> {
     unmatched_terms: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'static str>,
-    /// The query in English, if it was searched for in that language.
+    /// The English translation of the query, if that was searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     translated: Option<&'a str>,
-    /// How likely the best tool is what was asked for.
+    /// The estimated probability that the best tool is right.
     #[serde(skip_serializing_if = "Option::is_none")]
     confidence: Option<f64>,
-    /// The nearest tools when none fits well enough.
+    /// The nearest tools if none matches well enough.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ impl<'a> Report<'a> {
             unmatched_terms: &ranking.unmatched,
             fallback: ranking.fallback.map(|fallback| fallback.as_str()),
             translated: ranking.translated.as_deref(),
-            // Down: what is withheld for want of confidence must not look as if it had enough.
+            // Rounded down: a withheld hit must not look as if it had enough confidence.
             confidence: ranking.confidence.map(|confidence| (confidence * 1e4).floor() / 1e4),
             withheld: ranking.withheld.iter().map(|hit| hit.tool.name()).collect(),
             why_not,
@@ -147,7 +147,8 @@ impl<'a> Report<'a> {
         output::table(&head, self.hits.iter().map(row).collect(), &[0])
     }
 
-    /// Whether the servers stand in a column of their own. It would repeat what names begin with.
+    /// Returns whether the servers have a column of their own, which would repeat prefixes of
+    /// names.
     fn has_servers(&self) -> bool {
         !self.hits.iter().all(|hit| hit.server.is_some_and(|server| is_prefixed(hit.name, server)))
     }
@@ -156,7 +157,7 @@ impl<'a> Report<'a> {
         if self.has_servers() { &["SCORE", "TOOL", "SERVER"] } else { &["SCORE", "TOOL"] }
     }
 
-    /// Reasons stand below their hit, where there is room for all of them.
+    /// Renders each hit with its reasons below it.
     fn explained_to_text(&self) -> String {
         let rows = self.hits.iter().map(|hit| hit.cells(self.has_servers())).collect();
         let table = output::table(self.head(), rows, &[0]);
@@ -181,7 +182,7 @@ impl HitReport<'_> {
     }
 }
 
-/// Whether the name of a tool begins with that of its server.
+/// Returns whether the name of a tool begins with that of its server.
 pub(super) fn is_prefixed(name: &str, server: &str) -> bool {
     name.strip_prefix(server).is_some_and(|rest| rest.starts_with("___"))
 }

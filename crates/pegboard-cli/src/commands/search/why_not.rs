@@ -1,4 +1,4 @@
-//! Why a tool is not among the hits.
+//! `--why-not`: the reason why a tool is not among the hits.
 
 use std::sync::Arc;
 
@@ -48,8 +48,8 @@ impl WhyNot {
     }
 }
 
-/// Ranks without a limit and looks for the tool in the whole list. `ranking` is what the query
-/// itself came to.
+/// Ranks without a limit and finds the tool in the whole list. `ranking` is the result of the query
+/// itself.
 pub(super) fn why_not(
     name: &str,
     ranker: &dyn Ranker,
@@ -80,7 +80,7 @@ pub(super) fn why_not(
     })
 }
 
-/// In words: `found` is the tool's place, its score, and the best score.
+/// Returns the reason in words: `found` is the tool's rank, its score, and the best score.
 fn reason(found: Option<(usize, (f64, f64))>, query: &Query<'_>, ranking: &Ranking, ranker: &str) -> String {
     let Some((at, (score, best))) = found else {
         return format!("not ranked: {ranker} finds no part of the query in it");
@@ -96,7 +96,7 @@ fn reason(found: Option<(usize, (f64, f64))>, query: &Query<'_>, ranking: &Ranki
     }
 }
 
-/// Words of the query that no reason speaks of, each once.
+/// Returns the words of the query that no reason mentions, each once.
 fn missing_words(query: &str, matched: &[Reason]) -> Vec<String> {
     let whole = query.trim().to_lowercase();
     let has_spaces = whole.contains(char::is_whitespace);
@@ -118,7 +118,7 @@ fn missing_words(query: &str, matched: &[Reason]) -> Vec<String> {
     missing
 }
 
-/// The tool that `name` means: by identity, or by name in any spelling.
+/// Returns the tool that `name` means: by identity, or by name in any spelling.
 fn find<'a>(name: &str, catalog: &'a Catalog) -> Result<&'a Tool, CliError> {
     if let Some(tool) = catalog.find(name) {
         return Ok(tool);

@@ -1,4 +1,4 @@
-//! What can be said on the command line of `pegboard serve`.
+//! Arguments of `pegboard serve`.
 
 use std::path::PathBuf;
 

@@ -6,8 +6,8 @@ use pegboard_process::processes;
 /// Descriptors for everything but connections: pipes and sockets to servers, files, logs.
 const OTHERS: u64 = 512;
 
-/// Raises this program's limit of open files as far as the connections need it and the system
-/// allows. Where that is not far enough, there may be fewer connections.
+/// Raises the limit of open files as far as the connections need it and the system allows. If that
+/// is not enough, reduces the connection limit.
 pub(super) fn within_descriptors(limits: ConnectionLimits) -> ConnectionLimits {
     let connections = u64::try_from(limits.total.saturating_add(limits.reserved)).unwrap_or(u64::MAX);
     let wanted = connections.saturating_add(OTHERS);
@@ -19,7 +19,7 @@ pub(super) fn within_descriptors(limits: ConnectionLimits) -> ConnectionLimits {
     ConnectionLimits { total, ..limits }
 }
 
-/// As many connections as so many open files leave room for; half of them where they are scarce.
+/// Returns how many connections so many open files allow; half of them if they are scarce.
 fn fitting(total: usize, open_files: u64) -> usize {
     let room = open_files.saturating_sub(OTHERS).max(open_files / 2).max(1);
     usize::try_from(room).unwrap_or(usize::MAX).min(total)

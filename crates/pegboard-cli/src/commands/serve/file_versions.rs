@@ -1,4 +1,4 @@
-//! By what it is seen that a file is another one.
+//! Detection of changed files.
 
 use std::{
     collections::BTreeMap,
@@ -14,26 +14,26 @@ use crate::{
     error::CliError,
 };
 
-/// What a file looks like from outside; `None` if it is not there.
+/// The version of a file by its metadata; `None` if the file does not exist.
 pub(super) type Mark = Option<(Option<SystemTime>, u64, u64)>;
 
-/// What files look like.
+/// The versions of several files.
 pub(super) type Marks = BTreeMap<PathBuf, Mark>;
 
-/// The mark of the file at `path`.
+/// Returns the version of the file at `path`.
 pub(super) fn mark(path: &Path) -> Mark {
     let data = fs::metadata(path).ok()?;
     Some((data.modified().ok(), data.len(), file_number(&data)))
 }
 
-/// The marks of these files.
+/// Returns the versions of these files.
 pub(super) async fn look(paths: impl Iterator<Item = PathBuf>) -> Marks {
     let paths: Vec<PathBuf> = paths.collect();
     let look = || paths.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark)).collect();
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// The configuration at `path`, as `load` loads it, and what its files looked like when they were read.
+/// Reads the configuration at `path` with `load`, and returns it with the versions of its files.
 pub(super) fn read(path: &Path, load: impl FnOnce() -> Result<Content, CliError>) -> (Result<Config, CliError>, Marks) {
     // Before it is read: what is written meanwhile is seen then.
     let own = mark(path);

@@ -1,4 +1,4 @@
-//! Letting a gateway be found and asked while it runs.
+//! Registration of a running gateway, with its control socket.
 
 use std::{io::ErrorKind, path::Path};
 
@@ -7,7 +7,7 @@ use pegboard_gateway::control::Options;
 
 use crate::running_gateways::{self, Registration, Running};
 
-/// A gateway that can be found. Dropped, it cannot any more.
+/// The registration of a running gateway, removed when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     _registration: Option<Registration>,
@@ -15,8 +15,8 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Notes in the state folder that we run and where. Without an endpoint there is a socket
-    /// of our own for `router`. Failing that, the gateway works all the same.
+    /// Registers the gateway in the state folder. Without an endpoint it opens a control socket for
+    /// `router`. A failure is logged, and the gateway works without it.
     pub(super) fn announce(state: Option<&Path>, options: &Options, router: Router) -> Self {
         let mut presence = Self::default();
         let Some(folder) = state.map(running_gateways::folder) else { return presence };

@@ -1,4 +1,4 @@
-//! `--record`.
+//! The recording of `--record`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use pegboard_gateway::{
 use super::ServeArgs;
 use crate::error::CliError;
 
-/// How long the end waits for what is still to be written.
+/// How long the end waits for lines that are not written yet.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// A record that is open, before there is a gateway.
+/// An open record, before there is a gateway.
 pub(super) struct Recording {
     recorder: Recorder,
     writing: RecordWriter,
@@ -26,7 +26,7 @@ impl Recording {
         Ok(Some(Self { recorder, writing }))
     }
 
-    /// Notes what happens at this gateway.
+    /// Starts recording a gateway.
     pub(super) fn of(self, gateway: &Arc<Gateway>) -> Recorded {
         gateway.record_to(self.recorder);
         Recorded(self.writing)
@@ -37,7 +37,7 @@ impl Recording {
 pub(super) struct Recorded(RecordWriter);
 
 impl Recorded {
-    /// Brings the last lines to the file.
+    /// Writes the remaining lines.
     pub(super) async fn finish(self, gateway: &Gateway) {
         gateway.stop_recording();
         let finished = tokio::task::spawn_blocking(|| self.0.finish());

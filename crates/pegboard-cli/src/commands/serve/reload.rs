@@ -1,4 +1,4 @@
-//! Following the configuration file while the gateway runs.
+//! Reloads the configuration file when it changes while the gateway runs.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,46 +28,45 @@ use crate::{
     usage::{self, Keeper},
 };
 
-/// How often the files are looked at. Asking the system to tell us would save these looks,
-/// and misses what happens on network drives, behind links and to folders that are replaced.
+/// Poll interval of the files. File system notifications would save the polling, but miss changes
+/// on network drives, behind links and in folders that are replaced.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The configuration that is in use, and where it comes from.
+/// The configuration in use, and where it comes from.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) path: PathBuf,
-    /// The flag for the state folder, where the file was found in a folder and so must be trusted
-    /// as it is.
+    /// The flag for the state folder, if the file was found in a folder and must be trusted.
     pub(super) needs_trust: Option<Option<String>>,
-    /// Whether the file as it is now was refused because it is not trusted.
+    /// Whether the present file was rejected because it is not trusted.
     pub(super) waits_for_trust: bool,
     pub(super) gateway: Arc<Gateway>,
-    /// Who is let in, if anybody can come.
+    /// The guard of the listener, if there is one.
     pub(super) door: Option<GuardHandle>,
     pub(super) ranker: Option<RankerName>,
-    /// What each literal hit adds, where the ranker knows that.
+    /// The bonus of each literal hit, for rankers that have it.
     pub(super) token_bonus: f64,
     pub(super) embeddings: Option<Chosen>,
-    /// What was made of that. It goes on under other rankers, with what it knows.
+    /// The embedder in use. It continues under other rankers, with its vectors.
     pub(super) embedder: Option<Arc<Embedder>>,
     pub(super) model: FollowedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
-    /// Where things are kept; that stays.
+    /// The state folder, which cannot change.
     pub(super) state: Option<PathBuf>,
-    /// The files of the configuration, as they were when they were read.
+    /// The versions of the configuration files when they were read.
     pub(super) files: Marks,
-    /// Whoever learns from use.
+    /// The learner of usage, if it is enabled.
     pub(super) learner: Option<Arc<Keeper>>,
     /// The log in memory.
     pub(super) log: Arc<LogBuffer>,
-    /// Who wants the files to be read now.
+    /// Requests to reload the files now.
     pub(super) requests: mpsc::Receiver<Reload>,
 }
 
 impl Followed {
-    /// Takes over every change of the files, for ever. One with mistakes is refused whole, and
-    /// everything stays as it was.
+    /// Applies every change of the files, for ever. A file with mistakes is rejected as a whole,
+    /// and everything stays as it was.
     pub(super) async fn follow(mut self) {
         let mut unsettled = None;
         loop {
@@ -91,7 +90,7 @@ impl Followed {
                 unsettled = None;
                 continue;
             }
-            // Whoever writes may not have finished: it must look the same twice.
+            // A write may still be going on: the file must look the same twice.
             if unsettled.as_ref() != Some(&now) {
                 unsettled = Some(now);
                 continue;
@@ -101,7 +100,7 @@ impl Followed {
         }
     }
 
-    /// What the files looked like when they were last read, or when that was tried.
+    /// Returns the versions of the files at the last attempt to read them.
     fn seen(&self) -> Marks {
         self.files.clone().into_iter().chain(self.model.seen()).collect()
     }
@@ -130,7 +129,7 @@ impl Followed {
         taken
     }
 
-    /// Whether the file may start programs as it is now.
+    /// Returns whether the present file may start programs.
     fn is_trusted(&self) -> bool {
         let state = self.needs_trust.as_ref().map(Option::as_deref);
         state.is_none_or(|state| trust::is_file_trusted(&self.path, state))
@@ -166,7 +165,8 @@ impl Followed {
         Ok(change)
     }
 
-    /// What a server that runs would lack with another configuration. It is better off with the old one.
+    /// Returns what a running server would lack with another configuration; it is better off with
+    /// the old one.
     fn find_missing(&self, config: &Config) -> Option<String> {
         let servers = self.gateway.servers();
         let runs = |name: &str| {
@@ -176,7 +176,7 @@ impl Followed {
         config.servers.iter().filter(|server| runs(&server.name)).find_map(|server| server.missing.clone())
     }
 
-    /// Goes over to another way of learning, if it is another.
+    /// Switches usage learning to other settings, if they changed.
     async fn learn_as(&mut self, usage: Option<HabitSettings>) {
         if self.learner.as_ref().map(|learner| learner.settings()) == usage {
             return;
@@ -186,7 +186,7 @@ impl Followed {
         self.learner = tokio::task::spawn_blocking(open).await.ok().flatten();
     }
 
-    /// Other rankers, if the configuration asks for them.
+    /// Returns other rankers, if the configuration asks for them.
     async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
         let is_other_model = self.model.follow(config.model.as_deref()).await?;
         let chosen = embeddings::chosen(config);
@@ -202,7 +202,7 @@ impl Followed {
         Ok(Some(shared_rankers(config.ranker, self.model.model(), bonus, self.embedder.clone())))
     }
 
-    /// Some things take another start.
+    /// Warns about changes that need a restart.
     fn warn_of_the_fixed(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
         let fixed = |listen: &ListenConfig| {
             (
@@ -224,8 +224,8 @@ impl Followed {
     }
 }
 
-/// Loads the file; where it `needs_trust`, only with a content that is trusted. The flag for the
-/// state folder comes with that.
+/// Loads the file; if it `needs_trust`, only with a trusted content. The value is the flag for the
+/// state folder.
 fn load(path: &Path, needs_trust: Option<Option<&str>>) -> Result<Content, CliError> {
     // A pipe in its place would keep us waiting.
     if needs_trust.is_some() && !path.is_file() {

@@ -1,4 +1,4 @@
-//! The model file, which may become another one while the gateway runs.
+//! The model file, which may be replaced while the gateway runs.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use pegboard_engine::Model;
 use super::file_versions::{Mark, mark};
 use crate::{error::CliError, models};
 
-/// A file, and what it looked like just before it was read.
+/// A model file, and its version just before it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Looked {
     path: PathBuf,
@@ -23,12 +23,12 @@ impl Looked {
     }
 }
 
-/// Where the model comes from, if it is not the one that is built in.
+/// The model in use, and the file that it comes from, if it is not the built-in one.
 #[derive(Debug)]
 pub(super) struct FollowedModel {
-    /// What the command line says, which goes before the configuration.
+    /// The file of the command line, which takes precedence over the configuration.
     flag: Option<PathBuf>,
-    /// The file that is asked for. It is not in use if it could not be read.
+    /// The selected file. It is not in use if it could not be read.
     wanted: Option<Looked>,
     /// The file in use.
     used: Option<Looked>,
@@ -36,32 +36,32 @@ pub(super) struct FollowedModel {
 }
 
 impl FollowedModel {
-    /// Reads the model that the command line names, else the one of the configuration.
+    /// Reads the model of the command line, else the one of the configuration.
     pub(super) fn read(flag: Option<PathBuf>, configured: Option<PathBuf>) -> Result<Self, CliError> {
         let used = flag.clone().or(configured).map(Looked::at);
         let model = models::read(used.as_ref().map(|used| &*used.path))?;
         Ok(Self { flag, wanted: used.clone(), used, model })
     }
 
-    /// The model in use, or `None` for the one that is built in.
+    /// Returns the model in use, or `None` for the built-in one.
     pub(super) fn model(&self) -> Option<Arc<Model>> {
         self.model.clone()
     }
 
-    /// The file that is asked for, as it was when it was last read, or when that was tried.
+    /// Returns the selected file, with its version at the last attempt to read it.
     pub(super) fn seen(&self) -> Option<(PathBuf, Mark)> {
         self.wanted.clone().map(|wanted| (wanted.path, wanted.mark))
     }
 
-    /// Looks at the file again.
+    /// Records the present version of the file.
     pub(super) async fn look(&mut self) {
         if let Some(wanted) = self.wanted.clone() {
             self.wanted = tokio::task::spawn_blocking(|| Looked::at(wanted.path)).await.ok();
         }
     }
 
-    /// Goes over to the file that is asked for now; whether it brings another model. What was read
-    /// stays while its file is damaged or gone. At a new place it must be there.
+    /// Switches to the selected file, and returns whether the model changed. While the file in use
+    /// is damaged or missing, its model stays. A newly selected file must exist.
     pub(super) async fn follow(&mut self, configured: Option<&Path>) -> Result<bool, String> {
         let path = self.flag.clone().or_else(|| configured.map(Path::to_owned));
         let used = self.used.clone();

@@ -1,4 +1,4 @@
-//! What can be said on the command line of `pegboard session`.
+//! Arguments of `pegboard session`.
 
 use std::path::PathBuf;
 

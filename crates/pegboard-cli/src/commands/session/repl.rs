@@ -1,4 +1,4 @@
-//! The session for people: commands, completion and history.
+//! The interactive session: commands, completion and history.
 
 use rustyline::{
     Context, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter, hint::Hinter,
@@ -45,7 +45,7 @@ impl Highlighter for Names {}
 impl Validator for Names {}
 impl Helper for Names {}
 
-/// Asks until the user has had enough.
+/// Reads commands until the user ends the session.
 pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
     let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
     let mut editor: Editor<Names, DefaultHistory> = Editor::new().map_err(failed)?;
@@ -69,7 +69,7 @@ pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
         if line.is_empty() {
             continue;
         }
-        // A full history is no reason to stop.
+        // A full history is not a reason to stop.
         let _ = editor.add_history_entry(line);
         match line {
             "quit" | "exit" => return Ok(Outcome::Yes),
@@ -82,7 +82,7 @@ pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
     }
 }
 
-/// A typed line as a request; `known` are the names of the catalog's tools.
+/// Parses a typed line as a request; `known` are the names of the catalog's tools.
 fn request(line: &str, known: &[String]) -> Result<Value, String> {
     if line.starts_with('{') {
         return serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"));
@@ -107,7 +107,7 @@ fn request(line: &str, known: &[String]) -> Result<Value, String> {
         (name, _) if known.iter().any(|known| known == name) => {
             Err(format!("the arguments of `{name}` must be a JSON object, such as {{\"key\": 1}}"))
         }
-        // Whatever the dialect calls it, what people type is a query or a list of names.
+        // Regardless of the dialect's parameter name, the typed text is a query or a list of names.
         (name, rest) => {
             let names: Vec<&str> = rest.split_whitespace().collect();
             Ok(json!({"op": "call", "name": name, "arguments": {"query": rest, "tool_names": names}}))
@@ -115,7 +115,7 @@ fn request(line: &str, known: &[String]) -> Result<Value, String> {
     }
 }
 
-/// An answer for people: the result, and the visible tools if they changed.
+/// Renders an answer: the result, and the visible tools if they changed.
 fn to_text(answer: &Value) -> String {
     if let Some(tools) = answer.get("tools").and_then(Value::as_array) {
         let line = |tool: &Value| {

@@ -1,14 +1,14 @@
-//! What changes from one status to the next, a line each.
+//! Changes from one status to the next, one line each.
 
 use pegboard_gateway::control::{ServerStatus, Status};
 
 use super::units::{long, some};
 use crate::terminal_text::one_line;
 
-/// Columns of a line.
+/// Maximum width of a line.
 const WIDTH: usize = 400;
 
-/// What is different from `before`; everything, when there is nothing before.
+/// Returns the differences from `before`; everything without an earlier status.
 pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     let mut lines = Vec::new();
     let process = |status: &Status| (status.gateway.pid, status.gateway.since / 60_000);
@@ -38,7 +38,7 @@ pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     lines.into_iter().map(|line| one_line(&line, WIDTH)).collect()
 }
 
-/// What of a server is worth a line when it changes.
+/// Returns the fields of a server whose changes are printed.
 fn said(server: &ServerStatus) -> (&str, &Option<String>, usize, &str) {
     let report = &server.report;
     (&report.state, &report.reason, report.tools, &report.breaker.state)

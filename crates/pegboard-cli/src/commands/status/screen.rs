@@ -1,4 +1,4 @@
-//! A status on one screen.
+//! The status screen.
 
 use std::io::{IsTerminal, stdout};
 
@@ -21,32 +21,32 @@ const WAITING: Style = AnsiColor::Yellow.on_default();
 const TITLE: Style = Style::new().bold();
 const PLAIN: Style = Style::new();
 
-/// The width where there is no terminal, or one that does not say.
+/// The width without a terminal, or if it does not report one.
 const USUAL_WIDTH: usize = 100;
 
-/// Narrower than this nothing can be read; a terminal that says so means something else.
+/// Minimum width; a smaller reported width is an error of the terminal.
 const LEAST_WIDTH: usize = 20;
 
-/// Columns that a remark needs beside its server; with less it stands below.
+/// Minimum width of a remark next to its server; otherwise it is printed below.
 const LEAST_NOTE: usize = 40;
 
-/// Lines that a remark may take below its server.
+/// Maximum number of lines of a remark below its server.
 const MAX_NOTE_LINES: usize = 3;
 
-/// Clients that are named; the rest is counted.
+/// Maximum number of listed clients; the rest is counted.
 const MAX_CLIENTS: usize = 5;
 
-/// Tools that wait for approval and are shown, and lines of what is different about each.
+/// Maximum number of tools that wait for approval, and of lines of each difference.
 const MAX_PINS: usize = 5;
 const MAX_DIFF_LINES: usize = 6;
 
-/// How wide a screen can be.
+/// Returns the width of the screen.
 pub(super) fn width() -> usize {
     let columns = if stdout().is_terminal() { output_size().map(|(columns, _)| columns) } else { None };
     columns.filter(|columns| *columns >= LEAST_WIDTH).unwrap_or(USUAL_WIDTH)
 }
 
-/// Everything, for a terminal of this width.
+/// Renders the whole status for a terminal of this width.
 pub(super) fn screen(status: &Status, width: usize) -> String {
     let mut text = Text { text: String::new(), width };
     head(status, &mut text);
@@ -63,7 +63,7 @@ pub(super) fn screen(status: &Status, width: usize) -> String {
     text.text
 }
 
-/// One of several gateways, short.
+/// Renders one of several gateways in short.
 pub(super) fn summary(name: &str, status: &Status, width: usize) -> String {
     let failed = status.servers.iter().filter(|server| server.report.state == "failed").count();
     let (style, failed) = if failed > 0 { (BAD, format!(", {failed} failed")) } else { (PLAIN, String::new()) };
@@ -81,19 +81,19 @@ pub(super) fn summary(name: &str, status: &Status, width: usize) -> String {
     text.text
 }
 
-/// Lines that fit.
+/// Lines of at most the width.
 struct Text {
     text: String,
     width: usize,
 }
 
 impl Text {
-    /// A line in one style, cut to the width. What servers and clients say is cleaned here.
+    /// Adds a line in one style, cut to the width. Text of servers and clients is sanitized here.
     fn line(&mut self, style: Style, line: &str) {
         self.push(style, &cut(&clean(line), self.width));
     }
 
-    /// Lines in one style, broken between words.
+    /// Adds lines in one style, wrapped between words.
     fn wrapped(&mut self, style: Style, indent: usize, words: &str, most: usize) {
         for line in wrap(&clean(words), self.width.saturating_sub(indent).max(1), most) {
             self.push(style, &format!("{:indent$}{line}", ""));
@@ -131,7 +131,7 @@ fn file(status: &Status) -> String {
     }
 }
 
-/// How many servers there are in which state.
+/// Adds the number of servers in each state.
 fn servers(status: &Status, text: &mut Text) {
     const STATES: [&str; 7] = ["ready", "starting", "lazy", "idle", "failed", "disabled", "stopped"];
     let of = |state: &str| status.servers.iter().filter(|server| server.report.state == state).count();
@@ -179,7 +179,7 @@ fn totals(status: &Status, text: &mut Text) {
     }
 }
 
-/// How somebody else's model is doing.
+/// Adds the state of the external embedding model.
 fn embeddings(status: &Status, text: &mut Text) {
     let Some(one) = &status.embeddings else { return };
     let (embedded, tools) = (count(one.embedded as u64), some(one.tools as u64, "tool", "tools"));
@@ -195,7 +195,7 @@ fn embeddings(status: &Status, text: &mut Text) {
     }
 }
 
-/// Tools that are not what somebody approved, or not what they look like.
+/// Adds tools that differ from the approved version, and tools with similar names.
 fn pins(status: &Status, text: &mut Text) {
     let held = status.pins.iter().filter(|pin| pin.is_held).count();
     let others = status.pins.len() - held;
@@ -223,12 +223,12 @@ fn pins(status: &Status, text: &mut Text) {
     }
 }
 
-/// The columns of the servers that fit.
+/// The columns of the server table that fit.
 struct Table {
     name: usize,
-    /// Titles and widths of what follows the state.
+    /// Titles and widths of the columns after the state.
     columns: Vec<(&'static str, usize)>,
-    /// Where remarks begin, if they stand beside.
+    /// Where remarks begin, if they are next to the server.
     note: Option<usize>,
 }
 
@@ -293,7 +293,7 @@ fn cell(column: &str, server: &ServerStatus) -> String {
     }
 }
 
-/// What else there is to say of a server, in words.
+/// Returns the remarks about a server.
 fn note(server: &ServerStatus) -> (Style, String) {
     let report = &server.report;
     let mut notes = Vec::new();
@@ -327,15 +327,14 @@ fn note(server: &ServerStatus) -> (Style, String) {
     (if is_bad { WAITING } else { FAINT }, notes.join("; "))
 }
 
-/// A text of others on one line, harmless.
+/// Returns an untrusted text on one line, sanitized.
 fn one_line(text: &str) -> String {
-    /// Columns of what one of them may say.
+    /// Maximum width of a text of a server or client.
     const MOST: usize = 500;
     crate::terminal_text::one_line(text, MOST)
 }
 
-/// Lines of at most `width` columns, broken between words; what is left behind the last one is
-/// cut off.
+/// Wraps a text to lines of at most `width` columns; text after the last line is cut off.
 fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! What people see of a status.
+//! Tests of the status screen.
 
 use pegboard_gateway::control::Status;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn server(name: &str, state: &str, mut more: Value) -> Value {
     server
 }
 
-/// A gateway at which everything happens.
+/// Returns the status of a gateway with every feature in use.
 fn busy() -> Value {
     json!({
         "format": 1,
@@ -75,7 +75,7 @@ fn little_to_say() {
         "format": 1, "gateway": {"version": "0.1.0", "pid": 1, "uptimeMs": 900}, "configuration": {"file": null},
         "totals": {}
     });
-    // What a restricted token is told.
+    // The status for a restricted token.
     let part = json!({
         "format": 1, "gateway": {"version": "0.1.0", "pid": 1, "uptimeMs": 90_000_000, "endpoint": "http://[::1]:1/mcp"},
         "servers": [server("one", "ready", json!({"tools": 1}))], "tools": 1, "sessions": {"count": 0, "clients": []}

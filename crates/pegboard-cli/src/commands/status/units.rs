@@ -1,10 +1,10 @@
-//! Numbers and times for people.
+//! Formatting of durations and counts.
 
 use std::time::Duration;
 
 use crate::output::count;
 
-/// How long something goes on, in its two largest units.
+/// Formats a long duration, in its two largest units.
 pub(super) fn long(ms: u64) -> String {
     let seconds = ms / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -16,7 +16,7 @@ pub(super) fn long(ms: u64) -> String {
     }
 }
 
-/// How long something short took.
+/// Formats a short duration.
 pub(super) fn short(us: u64) -> String {
     let time = Duration::from_micros(us);
     match us {
@@ -28,7 +28,7 @@ pub(super) fn short(us: u64) -> String {
     }
 }
 
-/// So many of something.
+/// Formats a count with its noun.
 pub(super) fn some(number: u64, one: &str, several: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {several}", count(number)) }
 }

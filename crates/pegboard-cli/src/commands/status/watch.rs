@@ -1,4 +1,4 @@
-//! A status that stays up to date.
+//! `--watch`: a status that stays up to date.
 
 use std::{
     io::{self, IsTerminal, Write as _, stdout},
@@ -18,14 +18,14 @@ use crate::{
     terminal_text,
 };
 
-/// How often the gateway is asked.
+/// Poll interval.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Rows of a terminal that does not say.
+/// Rows of a terminal that does not report them.
 const USUAL_ROWS: usize = 24;
 
-/// Shows the gateway until somebody stops us. It must be there at first; later it may go away
-/// and come back.
+/// Shows the gateway until the user stops the program. It must be running at first; later it may
+/// stop and come back.
 pub(super) async fn watch(door: &Door) -> Result<Outcome, CliError> {
     tokio::select! {
         watched = follow(door) => watched,
@@ -56,21 +56,21 @@ async fn follow(door: &Door) -> Result<Outcome, CliError> {
     }
 }
 
-/// Whether there is a terminal that can be drawn on.
+/// Returns whether there is a terminal that can be drawn on.
 fn is_screen() -> bool {
     stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
 trait Show {
-    /// What there is now.
+    /// Shows the present status.
     fn status(&mut self, status: &Status) -> Result<(), CliError>;
 
-    /// There was this, and now there is no answer.
+    /// Shows that the gateway does not answer any more, with its last status.
     fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError>;
 }
 
-/// Draws on the other page of the terminal, so that what was there before is there again
-/// afterwards.
+/// Draws on the alternate screen of the terminal, so that the previous content is restored at the
+/// end.
 struct Screen;
 
 impl Screen {
@@ -80,7 +80,7 @@ impl Screen {
         Ok(Self)
     }
 
-    /// Puts `text` in the place of what is there, without a moment of emptiness.
+    /// Replaces the content with `text`, without flicker.
     fn draw(&mut self, text: &str) -> Result<(), CliError> {
         let rows = output_size().map_or(USUAL_ROWS, |(_, rows)| rows).max(2);
         let mut frame = String::from("\u{1b}[H");
@@ -99,7 +99,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There is nobody to tell when this fails.
+        // A failure to write cannot be reported anywhere.
         let _ = control("\u{1b}[?25h\u{1b}[?1049l");
     }
 }
@@ -123,7 +123,7 @@ impl Show for Screen {
     }
 }
 
-/// A line for each change.
+/// Prints a line for each change.
 #[derive(Default)]
 struct Lines {
     last: Option<Status>,

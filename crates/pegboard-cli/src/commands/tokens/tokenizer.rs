@@ -1,4 +1,4 @@
-//! Counting tokens: exactly with the feature `tokenizer`, and otherwise by estimate.
+//! Counts tokens: exactly with the feature `tokenizer`, and otherwise by estimate.
 
 use crate::error::CliError;
 

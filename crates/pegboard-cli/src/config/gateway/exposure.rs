@@ -1,4 +1,4 @@
-//! When tools are hidden behind a search.
+//! `exposure`: when tools are hidden behind a search.
 
 use pegboard_config::{
     document::Node,
@@ -12,7 +12,7 @@ const NAMES: &[&str] = &["auto", "always", "never"];
 
 pub(super) const KIND: Kind = Kind::Either(&[Kind::OneOf(NAMES), Kind::Object(|| BOUNDS.shape())]);
 
-/// The bounds of an exposure.
+/// The thresholds of an exposure.
 struct Bounds {
     max_tools: usize,
     max_tokens: usize,

@@ -27,7 +27,7 @@ use crate::rankers::RankerName;
 
 const RANKERS: &[&str] = &RankerName::NAMES;
 
-/// The dialects, and none of them.
+/// The names of all dialects, and `none`.
 const PROFILES: &[&str] = &{
     let mut names = ["passthrough"; DialectName::NAMES.len() + 1];
     let mut at = 0;
@@ -430,7 +430,8 @@ fn is_separator(text: &str) -> bool {
     (1..=8).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
-/// A host, a colon and a port, or a port; whether the host exists is found out later.
+/// Returns whether a text is a host, a colon and a port, or a port; whether the host exists is
+/// checked later.
 fn is_address(text: &str) -> bool {
     let (host, port) = text.rsplit_once(':').unwrap_or(("localhost", text));
     let has_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();

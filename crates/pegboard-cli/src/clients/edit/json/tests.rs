@@ -90,13 +90,13 @@ fn what_cannot_be_changed() {
     assert_eq!(refused("{\"a\": 1 \"b\": 2}"), "line 1: the file is not valid JSON: expected comma");
 }
 
-/// Whether all of `part` is in `whole`, in its order.
+/// Returns whether all of `part` is in `whole`, in its order.
 fn is_within(part: &str, whole: &str) -> bool {
     let mut letters = whole.chars();
     part.chars().all(|letter| letters.any(|other| other == letter))
 }
 
-/// White space and comments.
+/// Generates white space and comments.
 fn gap() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop_oneof![
@@ -112,7 +112,7 @@ fn gap() -> impl Strategy<Value = String> {
     .prop_map(|parts| parts.concat())
 }
 
-/// An object with comments everywhere, of these values.
+/// Generates an object of these values with comments everywhere.
 fn object(values: impl Strategy<Value = String> + Clone) -> impl Strategy<Value = String> {
     let pair = (gap(), "[a-e]", gap(), gap(), values, gap());
     (prop::collection::vec(pair, 0..4), gap(), any::<bool>()).prop_map(|(pairs, end, has_trailing)| {
@@ -120,7 +120,7 @@ fn object(values: impl Strategy<Value = String> + Clone) -> impl Strategy<Value 
         let count = pairs.len();
         for (at, (before, key, a, b, value, after)) in pairs.into_iter().enumerate() {
             let comma = if at + 1 < count || has_trailing { "," } else { "" };
-            // Keys are told apart by their place, so that none is there twice.
+            // Keys are numbered by their position, so that none occurs twice.
             text.push_str(&format!("{before}\"{key}{at}\"{a}:{b}{value}{after}{comma}"));
         }
         text + &end + "}"

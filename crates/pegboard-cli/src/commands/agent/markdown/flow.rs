@@ -1,4 +1,4 @@
-//! Glyphs in lines: breaks between words, and changes of style.
+//! Line breaks between words, and changes of style.
 
 use anstyle::{Reset, Style};
 use unicode_width::UnicodeWidthChar;
@@ -6,43 +6,43 @@ use unicode_width::UnicodeWidthChar;
 use super::Glyph;
 use crate::output::FAINT;
 
-/// A word that begins in this many columns from the right is shown when it is complete, since it may
-/// have to go to the next line; all others are shown letter by letter.
+/// Width of the right margin in which a word is shown only when it is complete, since it may have
+/// to move to the next line; all others are shown letter by letter.
 const MARGIN: usize = 24;
 
-/// What is being shown.
+/// Text that is being shown.
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// What was not taken yet.
+    /// Rendered output that was not taken yet.
     ready: String,
     width: usize,
-    /// The style that is on.
+    /// The active style.
     style: Style,
     column: usize,
     /// Whether the line has begun on the terminal.
     is_open: bool,
     layout: Layout,
-    /// Spaces whose word has not come.
+    /// Spaces before the next word.
     spaces: Vec<Style>,
     word: Word,
 }
 
-/// What is at the left of a line.
+/// The left margin of a line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     quotes: usize,
     indent: usize,
-    /// The indent of what does not fit on the line.
+    /// The indent of wrapped lines.
     hang: usize,
 }
 
-/// The word that is being written.
+/// The current word.
 #[derive(Debug)]
 enum Word {
     None,
-    /// One that is shown as it comes.
+    /// A word that is shown letter by letter.
     Shown,
-    /// One that waits for its end.
+    /// A word that waits for its end.
     Held(Vec<Glyph>),
 }
 
@@ -64,19 +64,19 @@ impl Flow {
         self.width
     }
 
-    /// What can be shown now.
+    /// Takes the output that can be shown now.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.ready)
     }
 
-    /// Begins a line behind so many marks of a quote and spaces.
+    /// Begins a line after so many quote marks and spaces.
     pub(super) fn begin(&mut self, quotes: usize, indent: usize, hang: usize) {
         // Half of the line is for the text.
         let most = self.width / 2;
         self.layout = Layout { quotes: quotes.min(most / 2), indent, hang: hang.min(most) };
     }
 
-    /// Adds a character of a text whose lines may be broken between words.
+    /// Adds a character of a text that may be wrapped between words.
     pub(super) fn put(&mut self, c: char, style: Style) {
         if c.is_ascii_whitespace() {
             self.end_word();
@@ -103,7 +103,7 @@ impl Flow {
         }
     }
 
-    /// Adds a character of a line that is shown as it is.
+    /// Adds a character of a line that is not wrapped.
     pub(super) fn put_as_is(&mut self, c: char, style: Style) {
         self.open();
         self.write(c, style);
@@ -127,7 +127,7 @@ impl Flow {
         }
     }
 
-    /// Goes on in the next line.
+    /// Continues on the next line.
     fn wrap(&mut self) {
         self.spaces.clear();
         // A word that is longer than the line stays where it is.

@@ -1,21 +1,21 @@
-//! Marks within a line: emphasis, code, links.
+//! Inline marks: emphasis, code, links.
 
 use anstyle::{Effects, Style};
 
 use super::{CODE, Glyph, flow::Flow};
 use crate::output::FAINT;
 
-/// Characters that wait for the end of a mark; behind them the mark is text.
+/// Maximum number of characters that wait for the end of a mark; beyond it the mark is text.
 const MAX_HELD: usize = 1000;
 
-/// Marks within marks.
+/// Maximum nesting of marks.
 const MAX_DEPTH: usize = 8;
 
-/// The text of a line as far as it is not shown: it begins with a mark whose end has not come.
+/// The part of a line that is not shown yet: it begins with a mark whose end has not come.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
     held: Vec<char>,
-    /// The character before.
+    /// The previous character.
     last: Option<char>,
     style: Style,
 }
@@ -26,7 +26,7 @@ impl Inline {
         *self = Self { style, ..Self::default() };
     }
 
-    /// Adds a character and shows what is decided.
+    /// Adds a character and shows everything that is decided.
     pub(super) fn push(&mut self, c: char, flow: &mut Flow) {
         self.held.push(c);
         self.settle(false, flow);
@@ -68,15 +68,15 @@ fn render_within(text: &[char], style: Style, depth: usize) -> Vec<Glyph> {
 
 /// What a text begins with.
 enum Found {
-    /// That is not known before more of it has come.
+    /// Not known before more of it has come.
     More,
-    /// So many characters that mean nothing else.
+    /// So many plain characters.
     Plain(usize),
-    /// So many characters that are shown like this.
+    /// So many characters, rendered as these glyphs.
     Marked(usize, Vec<Glyph>),
 }
 
-/// Reads the beginning of a text that is not empty.
+/// A parser of the beginning of a text that is not empty.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     text: &'a [char],
@@ -86,7 +86,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// How many characters are read, and what is shown for them; `None` while more are needed.
+    /// Returns how many characters are read, and what is shown for them; `None` while more are
+    /// needed.
     fn read(self, last: Option<char>, style: Style) -> Option<(usize, Vec<Glyph>)> {
         let found = match self.text[0] {
             _ if self.depth > MAX_DEPTH => Found::Plain(1),
@@ -104,7 +105,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What it is if nothing else comes: text.
+    /// Returns plain text if nothing can follow.
     fn or_plain(self, length: usize) -> Found {
         if self.is_whole { Found::Plain(length) } else { Found::More }
     }
@@ -150,7 +151,7 @@ impl Reader<'_> {
         Found::Marked(inner_end + length, glyphs)
     }
 
-    /// Where the mark that ends an emphasis begins, if it is there.
+    /// Returns where the mark that ends an emphasis begins, if it is there.
     fn emphasis_end(self, mark: char, length: usize) -> Option<usize> {
         let text = self.text;
         // Lengths of marks within that are open.
@@ -211,7 +212,7 @@ impl Reader<'_> {
         Found::Marked(end + 1, glyphs)
     }
 
-    /// An image is shown like a link to it.
+    /// Reads an image, which is shown like a link to it.
     fn image(self, style: Style) -> Found {
         match self.text.get(1) {
             None => self.or_plain(1),
@@ -225,7 +226,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a mark can begin an emphasis: not within a word, so that names and products stay.
+/// Returns whether a mark can begin an emphasis: not within a word, so that names and products
+/// stay.
 fn opens(mark: char, last: Option<char>, next: Option<char>) -> bool {
     let is_in_word = match mark {
         '_' => last.is_some_and(char::is_alphanumeric),
@@ -235,13 +237,14 @@ fn opens(mark: char, last: Option<char>, next: Option<char>) -> bool {
     !is_in_word && next.is_some_and(|next| !next.is_whitespace())
 }
 
-/// Whether a mark can end an emphasis.
+/// Returns whether a mark can end an emphasis.
 fn closes(mark: char, last: char, next: Option<char>) -> bool {
     let is_in_word = mark == '_' && next.is_some_and(char::is_alphanumeric);
     !is_in_word && !last.is_whitespace()
 }
 
-/// Ends marks that are open with a mark of length `found`; what is left of it for one of `length`.
+/// Ends open marks with a mark of length `found`, and returns what is left of it for one of
+/// `length`.
 fn close(open: &mut Vec<usize>, found: usize, length: usize) -> usize {
     if let Some(at) = open.iter().rposition(|inner| *inner == found) {
         open.truncate(at);
@@ -256,13 +259,13 @@ fn close(open: &mut Vec<usize>, found: usize, length: usize) -> usize {
     left
 }
 
-/// How often the character at `at` is repeated there.
+/// Returns how often the character at `at` is repeated there.
 fn run(text: &[char], at: usize) -> usize {
     text[at..].iter().take_while(|c| **c == text[at]).count()
 }
 
-/// Where the code that begins at `at` ends; the last run of ticks is as long as it seems only when
-/// something follows.
+/// Returns where the code that begins at `at` ends; a run of ticks at the end of the text may still
+/// grow.
 fn code_end(text: &[char], at: usize, is_whole: bool) -> Option<usize> {
     let ticks = run(text, at);
     let mut at = at + ticks;
@@ -281,7 +284,7 @@ fn code_end(text: &[char], at: usize, is_whole: bool) -> Option<usize> {
     None
 }
 
-/// Where the bracket at `at` is closed.
+/// Returns where the bracket at `at` is closed.
 fn matching(text: &[char], at: usize, closing: char) -> Option<usize> {
     let opening = text[at];
     let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! The kind of a line, as its beginning tells it.
+//! The kind of a line, from its beginning.
 
 /// The kind of a line outside of code. A number is how many bytes of the line are its mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) enum Kind {
     Rule,
     /// The line above a block of code.
     Fence(Fence),
-    /// A line that may be one of a table.
+    /// A line that may be part of a table.
     Row,
     Text,
 }
@@ -21,17 +21,17 @@ pub(super) struct Fence {
     pub(super) length: usize,
     pub(super) indent: usize,
     pub(super) language: String,
-    /// Block quotes around it.
+    /// Number of block quotes around it.
     pub(super) quotes: usize,
 }
 
 impl Fence {
-    /// Whether a line that begins like this may be the end of the block.
+    /// Returns whether a line that begins like this may be the end of the block.
     pub(super) fn may_end_at(&self, begun: &str) -> bool {
         begun.trim().chars().all(|c| c == self.mark)
     }
 
-    /// Whether a whole line is the end of the block.
+    /// Returns whether a whole line is the end of the block.
     pub(super) fn ends_at(&self, line: &str) -> bool {
         self.may_end_at(line) && line.trim().len() >= self.length
     }
@@ -46,22 +46,22 @@ pub(super) enum Quote {
     None,
 }
 
-/// Digits of a number in a list; a longer one is text.
+/// Maximum number of digits of a list number; a longer one is text.
 const MAX_DIGITS: usize = 9;
 
-/// Levels of headings.
+/// Maximum level of headings.
 const MAX_HASHES: usize = 6;
 
-/// Characters of the mark of a fence or a rule.
+/// Minimum number of characters of a fence or a rule.
 const MIN_MARKS: usize = 3;
 
-/// Columns that a line is indented by.
+/// Returns the indent of a line in columns.
 pub(super) fn indent(line: &str) -> usize {
     let spaces = line.chars().take_while(|c| c.is_whitespace());
     spaces.map(|c| if c == '\t' { 4 } else { 1 }).sum()
 }
 
-/// Whether a line is in a block quote.
+/// Returns whether a line is in a block quote.
 pub(super) fn quote(begun: &str, is_whole: bool) -> Quote {
     let rest = begun.trim_start();
     let before = begun.len() - rest.len();
@@ -72,7 +72,7 @@ pub(super) fn quote(begun: &str, is_whole: bool) -> Quote {
     }
 }
 
-/// The kind of a line that begins like this; `None` while more of it is needed.
+/// Returns the kind of a line that begins like this; `None` while more of it is needed.
 pub(super) fn kind(begun: &str, is_whole: bool) -> Option<Kind> {
     let rest = begun.trim_start();
     let before = begun.len() - rest.len();

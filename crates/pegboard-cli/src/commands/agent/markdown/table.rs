@@ -1,4 +1,4 @@
-//! Tables, in at most as many columns as the terminal has.
+//! Tables within the width of the terminal.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
@@ -8,14 +8,14 @@ use crate::output::FAINT;
 
 const HEAD: Style = Style::new().bold();
 
-/// Between two columns.
+/// The border between two columns.
 const BORDER: &str = " │ ";
 const BORDER_WIDTH: usize = 3;
 
-/// The narrowest column that can be read; a table of narrower ones is shown as a list.
+/// Minimum width of a column; a table of narrower ones is shown as a list.
 const MIN_COLUMN: usize = 6;
 
-/// Where the text of a column is.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alignment {
     Left,
@@ -26,7 +26,8 @@ pub(super) enum Alignment {
 /// A line of a cell.
 type Line = Vec<Glyph>;
 
-/// The alignments of a table with this first and second line; `None` if they do not begin one.
+/// Returns the alignments of a table with this first and second line; `None` if they do not begin
+/// one.
 pub(super) fn alignments(head: &str, below: &str) -> Option<Vec<Alignment>> {
     let alignments: Option<Vec<Alignment>> = cells(below).iter().map(|cell| alignment(cell)).collect();
     alignments.filter(|alignments| alignments.len() == cells(head).len())
@@ -45,7 +46,7 @@ fn alignment(cell: &str) -> Option<Alignment> {
     })
 }
 
-/// The texts of a row.
+/// Splits a row into cells.
 fn cells(row: &str) -> Vec<String> {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
@@ -70,7 +71,7 @@ fn cells(row: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// A table that is complete.
+/// A complete table.
 #[derive(Debug)]
 pub(super) struct Table {
     /// Lines of each cell of each row; the first row has the titles.
@@ -79,7 +80,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads the lines of a table, of which the second has the alignments.
+    /// Parses the lines of a table, of which the second has the alignments.
     pub(super) fn read(lines: &[String], alignments: Vec<Alignment>) -> Self {
         let rows = lines.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, row)| cells(row));
         let rows: Vec<Vec<String>> = rows.collect();
@@ -91,7 +92,7 @@ impl Table {
         Self { rows: rows.iter().enumerate().map(row).collect(), alignments }
     }
 
-    /// The lines of the table in at most `width` columns; `None` if that is too narrow for it.
+    /// Renders the table in at most `width` columns; `None` if that is too narrow for it.
     pub(super) fn in_columns(&self, width: usize) -> Option<Vec<Line>> {
         let count = self.rows.first()?.len();
         let widest = |at: usize| self.rows.iter().flat_map(|row| &row[at]).map(|line| width_of(line)).max();
@@ -109,7 +110,7 @@ impl Table {
         Some(shown)
     }
 
-    /// Each row as lines of title and text, with an empty line between rows.
+    /// Renders each row as lines of title and text, with an empty line between rows.
     pub(super) fn as_list(&self) -> Vec<Line> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         let mut shown = Vec::new();
@@ -130,13 +131,13 @@ impl Table {
     }
 }
 
-/// A text as lines of a cell.
+/// Renders a text as lines of a cell.
 fn lines_of(text: &str, style: Style) -> Vec<Line> {
     let text = text.replace("<br/>", "<br>").replace("<br />", "<br>");
     text.split("<br>").map(|line| inline::render(line.trim(), style)).collect()
 }
 
-/// Takes columns away from the widest until all fit; `None` if they cannot.
+/// Narrows the widest columns until all fit; `None` if they cannot.
 fn shrink(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
     let borders = BORDER_WIDTH * widths.len().saturating_sub(1);
     let room = width.checked_sub(borders)?;
@@ -147,7 +148,7 @@ fn shrink(mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
     Some(widths)
 }
 
-/// One line of a row.
+/// Renders one line of a row.
 fn row_line(cells: &[Vec<Line>], at: usize, widths: &[usize], alignments: &[Alignment]) -> Line {
     let mut shown = Line::new();
     for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -171,7 +172,7 @@ fn row_line(cells: &[Vec<Line>], at: usize, widths: &[usize], alignments: &[Alig
     shown
 }
 
-/// The lines of a cell in so many columns: broken between words, and within words that are longer.
+/// Wraps the lines of a cell to so many columns: between words, and within words that are longer.
 fn wrap(cell: &[Line], width: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for line in cell {

@@ -4,7 +4,7 @@ use super::*;
 
 const WIDTH: usize = 60;
 
-/// The text in pieces of `size` characters.
+/// Renders the text in pieces of `size` characters.
 fn in_pieces(text: &str, width: usize, size: usize) -> String {
     let mut markdown = Markdown::new(width);
     let letters: Vec<char> = text.chars().collect();
@@ -17,7 +17,7 @@ fn plain(shown: &str) -> String {
     anstream::adapter::strip_str(shown).to_string()
 }
 
-/// Without styles the text reads so, in pieces of every size.
+/// Checks the text without styles, in pieces of every size.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let whole = Markdown::render(text, WIDTH);
@@ -27,7 +27,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(plain(&whole), expected, "{whole:?}");
 }
 
-/// The text is shown with these styles.
+/// Checks the text with its styles.
 #[track_caller]
 fn check_styles(text: &str, expected: &str) {
     let shown = Markdown::render(text, WIDTH).replace('\u{1b}', "");
