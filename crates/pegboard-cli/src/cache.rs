@@ -27,7 +27,7 @@ use pegboard_state::{Folder, digest};
 
 use self::stamp::{Stamp, Status};
 use crate::{
-    catalogs::{self, Notes},
+    catalogs::{self, CatalogWarnings},
     config::state::{self, NONE},
     error::CliError,
 };
@@ -77,7 +77,7 @@ pub(crate) struct CachedCatalog {
     /// Whether the tools are needed with their schemas.
     has_schemas: bool,
     /// The state of the files and the warnings about them, once the files were read.
-    read: Option<(Vec<Stamp>, Notes)>,
+    read: Option<(Vec<Stamp>, CatalogWarnings)>,
 }
 
 impl CachedCatalog {
@@ -192,12 +192,12 @@ impl CachedCatalog {
         written.inspect_err(|error| tracing::debug!(%error, name, "search cache not written")).is_ok()
     }
 
-    fn names(&self, digests: &[[u8; 32]]) -> Option<Names> {
+    fn names(&self, digests: &[[u8; 32]]) -> Option<CacheFileNames> {
         let mut all = program()?;
         digests.iter().for_each(|digest| all.extend_from_slice(digest));
         let content = hex(&digest(&all)[..16]);
         let index = format!("{content}-{:016x}.index", self.ranker.index_key());
-        Some(Names { tools: format!("{content}.tools"), schemas: format!("{content}.schemas"), index })
+        Some(CacheFileNames { tools: format!("{content}.tools"), schemas: format!("{content}.schemas"), index })
     }
 
     /// Removes the least recently used files if there are too many.
@@ -226,7 +226,7 @@ impl CachedCatalog {
 }
 
 /// The names of the cache files of one content and one ranker.
-struct Names {
+struct CacheFileNames {
     tools: String,
     schemas: String,
     index: String,

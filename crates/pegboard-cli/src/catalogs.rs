@@ -39,7 +39,7 @@ pub(crate) fn load(
     files: &[PathBuf],
     max_bytes: usize,
     on_read: &mut dyn FnMut(&[u8]),
-) -> Result<(Catalog, Notes), CliError> {
+) -> Result<(Catalog, CatalogWarnings), CliError> {
     let limits = LoadLimits { file_bytes: max_bytes, ..LoadLimits::default() };
     let mut tools: Vec<RawTool> = Vec::new();
     let mut warnings: Vec<Warning> = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn load(
         Some((file?, location.line))
     };
     warnings.sort_by_key(place);
-    Ok((catalog, Notes::new(&warnings, place)))
+    Ok((catalog, CatalogWarnings::new(&warnings, place)))
 }
 
 /// Parses the tools in `bytes`, and prints warnings about single tools.
@@ -72,7 +72,8 @@ pub(crate) fn parse(source: &str, bytes: &[u8]) -> Result<Catalog, CliError> {
     let mut loaded = load::parse(source, bytes, &limits).map_err(unusable)?;
     let (catalog, further) = Catalog::from_tools(loaded.tools);
     loaded.warnings.extend(further);
-    Notes::new(&loaded.warnings, |warning| Some((0, warning.location.as_ref()?.line))).report(&[source.into()]);
+    CatalogWarnings::new(&loaded.warnings, |warning| Some((0, warning.location.as_ref()?.line)))
+        .report(&[source.into()]);
     Ok(catalog)
 }
 
@@ -105,25 +106,25 @@ fn unusable(error: LoadError) -> CliError {
 
 /// The warnings about a catalog that are printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Notes {
-    pub(crate) shown: Vec<Note>,
+pub(crate) struct CatalogWarnings {
+    pub(crate) shown: Vec<CatalogWarning>,
     /// How many warnings are not printed.
     pub(crate) more: usize,
 }
 
 /// A warning without the name of its file, which the user may name differently the next time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct CatalogWarning {
     /// The number of the file, and the line.
     pub(crate) place: Option<(usize, usize)>,
     pub(crate) text: String,
 }
 
-impl Notes {
+impl CatalogWarnings {
     fn new(warnings: &[Warning], place: impl Fn(&Warning) -> Option<(usize, usize)>) -> Self {
         let note = |warning: &Warning| {
             let text = Warning { location: None, ..warning.clone() }.to_string();
-            Note { place: place(warning), text }
+            CatalogWarning { place: place(warning), text }
         };
         let shown = warnings.iter().take(MAX_PRINTED_WARNINGS).map(note).collect();
         Self { shown, more: warnings.len().saturating_sub(MAX_PRINTED_WARNINGS) }
@@ -131,7 +132,7 @@ impl Notes {
 
     /// Prints the warnings; `files` are the names of the files.
     pub(crate) fn report(&self, files: &[PathBuf]) {
-        for Note { place, text } in &self.shown {
+        for CatalogWarning { place, text } in &self.shown {
             match place.and_then(|(file, line)| Some((files.get(file)?, line))) {
                 Some((file, line)) => warn(&format!("{}:{line}: {text}", file.display())),
                 None => warn(text),

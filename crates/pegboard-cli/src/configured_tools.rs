@@ -13,7 +13,7 @@ use crate::{
     commands::serve::{runtime, supervisor},
     config::{Config, Content, state},
     error::{CliError, warn},
-    gateway_client::{self, Contact},
+    gateway_client::{self, GatewayClient},
     nesting,
     progress::Progress,
     source::Source,
@@ -70,7 +70,7 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
         Err(error) => {
             // A gateway that runs has its previous configuration.
             let Some(door) = gateway_client::running_door(source, state).ok().flatten() else { return Err(error) };
-            let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
+            let catalog = runtime()?.block_on(GatewayClient::Running(door).catalog())?;
             return Ok((catalog, Selection::everything()));
         }
     };
@@ -82,7 +82,7 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
         return Ok((pegboard_demo::catalog()?, Selection::everything()));
     }
     let running = runtime()?.block_on(async {
-        match Contact::running(source, state).await? {
+        match GatewayClient::running(source, state).await? {
             Some(running) => running.catalog().await.map(Some),
             None => Ok(None),
         }

@@ -81,15 +81,15 @@ pub(crate) fn folder(state: &Path) -> PathBuf {
 }
 
 /// An endpoint, and the tools that are sent to it.
-pub(crate) type Chosen = (EndpointSettings, Selection);
+pub(crate) type EndpointChoice = (EndpointSettings, Selection);
 
 /// Returns the configured endpoint: tools that are hidden from all callers are not sent.
-pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
+pub(crate) fn chosen(config: &Config) -> Option<EndpointChoice> {
     config.embeddings.clone().map(|settings| (settings, config.gateway.selection.clone()))
 }
 
 /// Returns the embedder of a long-running program, if an endpoint is configured.
-pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<Arc<Embedder>> {
+pub(crate) fn embedder(chosen: Option<EndpointChoice>, state: Option<&Path>) -> Option<Arc<Embedder>> {
     let (settings, selection) = chosen?;
     let made = Embedder::new(settings, state.map(folder).as_deref());
     let told = |error: &EmbeddingError| tracing::error!("embeddings endpoint disabled: {}", with_causes(error));
@@ -98,12 +98,12 @@ pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<A
 
 /// An embeddings endpoint for commands that end with their answer, and wait for it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct EmbeddingsClient {
     pub(crate) runtime: Runtime,
     pub(crate) embedder: Arc<Embedder>,
 }
 
-impl Asked {
+impl EmbeddingsClient {
     /// Opens the endpoint of the flags, else the one of the configuration.
     pub(crate) fn open(args: &EmbeddingsArgs, config: &Config) -> Result<Option<Self>, CliError> {
         let Some(settings) = args.settings()?.or_else(|| config.embeddings.clone()) else { return Ok(None) };

@@ -54,7 +54,7 @@ impl<'a> File<'a> {
     /// # Errors
     /// The reason why the file cannot be read.
     pub fn import(&self, project: Option<&str>) -> Result<Imported, String> {
-        let place = config_files::Place {
+        let place = config_files::ConfigLocation {
             client: self.client,
             path: PathBuf::new(),
             project: project.map(PathBuf::from),

@@ -25,7 +25,7 @@ use pegboard_upstream::{Item, State, Upstream, config::ServerConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-pub(crate) use self::endpoint::{AskError, Door};
+pub(crate) use self::endpoint::{EndpointError, GatewayEndpoint};
 use crate::{
     commands::serve::supervisor,
     config::{
@@ -54,7 +54,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// The servers to start when a gateway is started for a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum ServersToStart {
     /// All servers.
     All,
     /// Servers whose tools are not cached, and each server that is called.
@@ -65,7 +65,7 @@ pub(crate) enum Start {
     None,
 }
 
-impl Start {
+impl ServersToStart {
     /// Marks the servers that are not started.
     fn prepare(&self, servers: &mut [ServerConfig]) {
         for server in servers {
@@ -88,16 +88,16 @@ impl Start {
 const NOT_NEEDED: &str = "not needed for this command";
 
 /// A gateway to send requests to.
-pub(crate) enum Contact {
+pub(crate) enum GatewayClient {
     /// A running gateway.
-    Running(Door),
+    Running(GatewayEndpoint),
     /// A gateway in this process, started for this command.
     Own { gateway: Arc<Gateway>, router: Router },
 }
 
 /// The result of a tool call.
 #[derive(Debug)]
-pub(crate) struct CallAnswer {
+pub(crate) struct ToolCallResult {
     /// The whole result.
     pub(crate) result: Value,
     /// Whether the tool reports an error.
@@ -106,21 +106,21 @@ pub(crate) struct CallAnswer {
 
 /// An error of a request to the gateway.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ContactError {
+pub(crate) enum GatewayClientError {
     /// The request failed.
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Ask(#[from] EndpointError),
     /// The gateway answered with an error.
     #[error("{0}")]
     Refused(String),
 }
 
-impl Contact {
+impl GatewayClient {
     /// Connects to the gateway that runs with this configuration, else starts one.
     ///
     /// # Errors
     /// If the configuration is not trusted or has mistakes.
-    pub(crate) async fn open(source: &Source, state: Option<&str>, start: Start) -> Result<Self, CliError> {
+    pub(crate) async fn open(source: &Source, state: Option<&str>, start: ServersToStart) -> Result<Self, CliError> {
         match Self::running(source, state).await? {
             Some(running) => Ok(running),
             None => Self::start(source.read(state)?, source, state, &start).await,
@@ -148,7 +148,7 @@ impl Contact {
         mut config: Config,
         source: &Source,
         state: Option<&str>,
-        start: &Start,
+        start: &ServersToStart,
     ) -> Result<Self, CliError> {
         nesting::check_depth()?;
         start.prepare(&mut config.servers);
@@ -214,7 +214,7 @@ impl Contact {
     ///
     /// # Errors
     /// If the request fails, or the gateway rejects it.
-    pub(crate) async fn call(&self, name: &str, arguments: &Raw) -> Result<CallAnswer, ContactError> {
+    pub(crate) async fn call(&self, name: &str, arguments: &Raw) -> Result<ToolCallResult, GatewayClientError> {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": VERSION,
             "io.modelcontextprotocol/clientInfo": {"name": "pegboard", "version": env!("CARGO_PKG_VERSION")},
@@ -241,7 +241,7 @@ impl Contact {
         read_answer(&answer)
     }
 
-    async fn get(&self, path: &str) -> Result<Vec<u8>, ContactError> {
+    async fn get(&self, path: &str) -> Result<Vec<u8>, GatewayClientError> {
         match self {
             Self::Running(door) => Ok(door.get(path).await?),
             Self::Own { router, .. } => send(router, Request::get(path).body(Body::empty())).await,
@@ -249,9 +249,9 @@ impl Contact {
     }
 
     /// Returns an error that names the gateway, with a hint.
-    pub(crate) fn explain(&self, error: ContactError) -> CliError {
+    pub(crate) fn explain(&self, error: GatewayClientError) -> CliError {
         match (self, error) {
-            (Self::Running(door), ContactError::Ask(error)) => error.explain(door),
+            (Self::Running(door), GatewayClientError::Ask(error)) => error.explain(door),
             (_, error) => CliError::new(error.to_string()),
         }
     }
@@ -272,7 +272,7 @@ impl Contact {
 }
 
 /// Waits until no server of a gateway is starting, or until a timeout.
-async fn wait_until_started(door: &Door) -> Result<(), AskError> {
+async fn wait_until_started(door: &GatewayEndpoint) -> Result<(), EndpointError> {
     let mut progress: Option<Progress> = None;
     let began = Instant::now();
     let slow = loop {
@@ -305,7 +305,7 @@ fn warn_of_slow(name: &str) {
 ///
 /// # Errors
 /// If a trusted file has mistakes and no gateway runs with it.
-pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
+pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<GatewayEndpoint>, CliError> {
     match trusted_config(source, state) {
         Ok(config) => registered_door(source, &config.state, state),
         Err(error) => match registered_door(source, &StateFolder::Usual, state)? {
@@ -324,7 +324,11 @@ pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Optio
 
 /// Returns the endpoint of the gateway that is registered in the state folder with this
 /// configuration.
-fn registered_door(source: &Source, folder: &StateFolder, state: Option<&str>) -> Result<Option<Door>, CliError> {
+fn registered_door(
+    source: &Source,
+    folder: &StateFolder,
+    state: Option<&str>,
+) -> Result<Option<GatewayEndpoint>, CliError> {
     let is_trusted = is_trusted(source, state);
     let Some(folder) = folder.resolve(state) else { return Ok(None) };
     let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
@@ -353,33 +357,36 @@ fn is_trusted(source: &Source, state: Option<&str>) -> bool {
     }
 }
 
-async fn send(router: &Router, request: Result<Request<Body>, axum::http::Error>) -> Result<Vec<u8>, ContactError> {
-    let mut request = request.map_err(|error| ContactError::Refused(error.to_string()))?;
+async fn send(
+    router: &Router,
+    request: Result<Request<Body>, axum::http::Error>,
+) -> Result<Vec<u8>, GatewayClientError> {
+    let mut request = request.map_err(|error| GatewayClientError::Refused(error.to_string()))?;
     request.extensions_mut().insert(Owner);
     let response = match router.clone().oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let body = axum::body::to_bytes(response.into_body(), MAX_BYTES).await;
-    body.map(|body| body.to_vec()).map_err(|error| ContactError::Refused(error.to_string()))
+    body.map(|body| body.to_vec()).map_err(|error| GatewayClientError::Refused(error.to_string()))
 }
 
 /// Parses the answer in a document, or at the end of an event stream.
-fn read_answer(body: &[u8]) -> Result<CallAnswer, ContactError> {
+fn read_answer(body: &[u8]) -> Result<ToolCallResult, GatewayClientError> {
     let text = String::from_utf8_lossy(body);
     let documents = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).chain([text.trim()]);
     let mut answers = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
     let answer = answers.find(|answer| answer.get("id").is_some() && answer.get("method").is_none());
     let Some(mut answer) = answer else {
-        return Err(ContactError::Refused("the gateway did not answer the call".to_owned()));
+        return Err(GatewayClientError::Refused("the gateway did not answer the call".to_owned()));
     };
     if let Some(error) = answer.get("error") {
         let message = error.get("message").and_then(Value::as_str).unwrap_or("the gateway rejected the call");
-        return Err(ContactError::Refused(message.to_owned()));
+        return Err(GatewayClientError::Refused(message.to_owned()));
     }
     let result = answer["result"].take();
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
-    Ok(CallAnswer { result, is_error })
+    Ok(ToolCallResult { result, is_error })
 }
 
 #[cfg(test)]

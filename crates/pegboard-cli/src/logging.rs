@@ -18,8 +18,8 @@ use tracing_subscriber::{
 
 pub(crate) use self::buffer::LogBuffer;
 use self::{
-    layer::Log,
-    line::{Form, Style},
+    layer::LogLayer,
+    line::{LineFormat, Style},
 };
 use crate::{
     cli::options::{LogArgs, LogFormat},
@@ -51,10 +51,10 @@ pub(crate) fn start_with(
     })?;
     let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
     let form = match args.log_format {
-        LogFormat::Text => Form::Text(if is_coloured { Style::Coloured } else { Style::Plain }),
-        LogFormat::Json => Form::Json,
+        LogFormat::Text => LineFormat::Text(if is_coloured { Style::Coloured } else { Style::Plain }),
+        LogFormat::Json => LineFormat::Json,
     };
-    let log = Log::new(form, |line: &str, _| {
+    let log = LogLayer::new(form, |line: &str, _| {
         // A closed standard error is not a reason to stop.
         let _ = std::io::stderr().write_all(line.as_bytes());
     });
@@ -63,7 +63,8 @@ pub(crate) fn start_with(
         let keep = move |line: &str, server: Option<String>| buffer.push(server, line.trim_end().to_owned());
         let filter = filter.clone().with_default(kept_level(&filter));
         // The output of a server before it is ready is the reason if it does not become ready.
-        Log::new(Form::Text(Style::Plain), keep).with_filter(filter.with_target(SERVER_OUTPUT, LevelFilter::DEBUG))
+        LogLayer::new(LineFormat::Text(Style::Plain), keep)
+            .with_filter(filter.with_target(SERVER_OUTPUT, LevelFilter::DEBUG))
     });
     let started = tracing_subscriber::registry()
         .with(log.with_filter(filter))

@@ -25,7 +25,7 @@ const SOCKET: &str = "sock";
 /// A running gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Running {
+pub(crate) struct RunningGateway {
     pub(crate) pid: u32,
     /// The URL for clients.
     pub(crate) endpoint: Option<String>,
@@ -51,7 +51,7 @@ impl Drop for Registration {
 }
 
 /// Registers a gateway.
-pub(crate) fn register(folder: &Path, running: &Running) -> io::Result<Registration> {
+pub(crate) fn register(folder: &Path, running: &RunningGateway) -> io::Result<Registration> {
     platform::make_folder_private(folder)?;
     let path = folder.join(format!("{}.{ENTRY}", running.pid));
     let unfinished = folder.join(format!(".writing-{}", running.pid));
@@ -66,15 +66,15 @@ pub(crate) fn register(folder: &Path, running: &Running) -> io::Result<Registrat
 }
 
 /// Returns the running gateways, by process number. Entries of ended processes are removed.
-pub(crate) fn list(folder: &Path) -> Vec<Running> {
+pub(crate) fn list(folder: &Path) -> Vec<RunningGateway> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_FILES);
-    let mut running: Vec<Running> = entries.filter_map(|entry| look(&entry.path())).collect();
+    let mut running: Vec<RunningGateway> = entries.filter_map(|entry| look(&entry.path())).collect();
     running.sort_by_key(|running| running.pid);
     running
 }
 
 /// Reads an entry, if its process still runs.
-fn look(path: &Path) -> Option<Running> {
+fn look(path: &Path) -> Option<RunningGateway> {
     let pid: u32 = path.file_stem()?.to_str()?.parse().ok()?;
     let ending = path.extension()?;
     if ending != ENTRY && ending != SOCKET {
@@ -89,7 +89,7 @@ fn look(path: &Path) -> Option<Running> {
     }
     let mut bytes = Vec::new();
     fs::File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok().filter(|running: &Running| running.pid == pid)
+    serde_json::from_slice(&bytes).ok().filter(|running: &RunningGateway| running.pid == pid)
 }
 
 /// Returns the path for the control socket of this process: where sockets usually are, or in
@@ -119,7 +119,7 @@ mod tests {
     fn those_that_are_gone_are_forgotten() {
         let state = std::env::temp_dir().join(format!("pegboard-running-{}", std::process::id()));
         let folder = folder(&state);
-        let mut own = Running {
+        let mut own = RunningGateway {
             pid: std::process::id(),
             endpoint: Some("http://127.0.0.1:1/mcp".into()),
             socket: None,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::{
-    clients::config_files::{Os, Surroundings},
+    clients::config_files::{Os, SystemEnvironment},
     config::{Config, Content},
     error::{CliError, say},
     terminal_text, trust,
@@ -86,14 +86,14 @@ impl Source {
     /// above it, the user configuration, the demo.
     pub(crate) fn find(named: Option<&Path>, is_demo: bool) -> Self {
         let env = |name: &str| std::env::var(name).ok();
-        let own = Surroundings { os: Os::current(), env: &env }.own_configuration();
+        let own = SystemEnvironment { os: Os::current(), env: &env }.own_configuration();
         Self::find_in(named, is_demo, std::env::current_dir().ok().as_deref(), own)
     }
 
     /// Returns the configuration for a command that runs in `folder` and names none.
     pub(crate) fn found_from(folder: &Path) -> Self {
         let env = |name: &str| std::env::var(name).ok();
-        let own = Surroundings { os: Os::current(), env: &env }.own_configuration();
+        let own = SystemEnvironment { os: Os::current(), env: &env }.own_configuration();
         Self::find_in(None, false, Some(folder), own)
     }
 
@@ -201,7 +201,7 @@ impl Source {
 /// If there is no home folder.
 pub(crate) fn own_file() -> Result<PathBuf, CliError> {
     let env = |name: &str| std::env::var(name).ok();
-    Surroundings { os: Os::current(), env: &env }.own_configuration().ok_or_else(|| {
+    SystemEnvironment { os: Os::current(), env: &env }.own_configuration().ok_or_else(|| {
         CliError::new("cannot find your configuration folder: `HOME` is not set").hint("name a file with `--config`")
     })
 }

@@ -17,4 +17,4 @@ mod settings;
 pub(crate) use self::disabled::Telemetry;
 #[cfg(feature = "telemetry")]
 pub(crate) use self::export::Telemetry;
-pub(crate) use self::settings::Off;
+pub(crate) use self::settings::TelemetryOff;

@@ -5,12 +5,12 @@ use pegboard_core::text::{CUT, word_end};
 /// Removes control sequences from a text that comes in pieces, at any cut.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
-    inside: Inside,
+    inside: EscapeState,
 }
 
 /// The kind of escape sequence that a piece ends in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Inside {
+enum EscapeState {
     /// None; plain text.
     #[default]
     Nothing,
@@ -31,7 +31,7 @@ impl Cleaner {
     /// Returns whether a character is text. A malformed sequence ends with its line: it must not
     /// swallow everything after it.
     fn keeps(&mut self, c: char) -> bool {
-        use Inside::{Control, Escape, Nothing, Text};
+        use EscapeState::{Control, Escape, Nothing, Text};
         let was = self.inside;
         self.inside = match (was, c) {
             (_, '\u{1b}') => Escape,

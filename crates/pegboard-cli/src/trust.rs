@@ -43,21 +43,21 @@ impl Trusted {
     }
 
     /// Returns the state of the file since it was trusted.
-    pub(crate) fn condition(&self) -> Condition {
+    pub(crate) fn condition(&self) -> TrustState {
         if !self.path.is_file() {
-            return Condition::Missing;
+            return TrustState::Missing;
         }
         match Content::load(&self.path).and_then(|content| Self::of(&self.path, content.bytes())) {
-            Ok(now) if now == *self => Condition::Unchanged,
-            Ok(_) => Condition::Changed,
-            Err(_) => Condition::Missing,
+            Ok(now) if now == *self => TrustState::Unchanged,
+            Ok(_) => TrustState::Changed,
+            Err(_) => TrustState::Missing,
         }
     }
 }
 
 /// The state of a file since it was trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub(crate) enum TrustState {
     /// The content is the same: the file is trusted.
     Unchanged,
     /// The content is different: the file is not trusted.
@@ -66,7 +66,7 @@ pub(crate) enum Condition {
     Missing,
 }
 
-impl Condition {
+impl TrustState {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unchanged => "trusted",
@@ -263,12 +263,12 @@ mod tests {
         trust(&first, state).expect("it is saved");
         assert!(is_trusted(&first, state));
         assert_eq!(list(state).expect("a list"), std::slice::from_ref(&first));
-        assert_eq!(first.condition(), Condition::Unchanged);
+        assert_eq!(first.condition(), TrustState::Unchanged);
         assert_eq!(programs(&Content::load(&file).expect("a file")).expect("servers"), ["a: run x"]);
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");
         assert!(!is_trusted(&second, state), "another content");
-        assert_eq!(first.condition(), Condition::Changed);
+        assert_eq!(first.condition(), TrustState::Changed);
         let copy = root.join("copy.json");
         fs::copy(&file, &copy).expect("a copy");
         trust(&second, state).expect("it is saved");
@@ -277,7 +277,7 @@ mod tests {
         assert!(!is_trusted(&second, state));
         assert!(!distrust(&file, state).expect("it is saved"));
         fs::remove_file(&file).expect("a file");
-        assert_eq!(first.condition(), Condition::Missing);
+        assert_eq!(first.condition(), TrustState::Missing);
         let _ = fs::remove_dir_all(root);
     }
 

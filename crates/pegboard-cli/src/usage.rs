@@ -22,8 +22,8 @@ use pegboard_discovery::Holder;
 use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, UsageRanker};
 
 pub(crate) use self::{
-    habit_file::{Book, BookFile, Part, Scope},
-    learner::Keeper,
+    habit_file::{HabitFile, LearnedHabits, Scope, ScopeHabits},
+    learner::UsageLearner,
 };
 use crate::{
     config::state::StateFolder,
@@ -57,9 +57,9 @@ pub(crate) fn catalog_of(config: Option<&Path>, files: &[PathBuf]) -> String {
 
 /// Habits at one moment, for a command that ends soon.
 #[derive(Debug)]
-struct Frozen(Habits);
+struct FixedHabits(Habits);
 
-impl BoostSource for Frozen {
+impl BoostSource for FixedHabits {
     fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
         self.0.boosts(query, now(), is_visible)
     }
@@ -69,36 +69,36 @@ impl BoostSource for Frozen {
 /// support habits.
 pub(crate) fn with_habits(
     ranker: Arc<dyn Ranker>,
-    book: &Book,
+    book: &LearnedHabits,
     (catalog, caller): (&str, &str),
     settings: HabitSettings,
 ) -> Option<Arc<dyn Ranker>> {
     if !ranker.learns_from_usage() {
         return None;
     }
-    let is_it = |scope: &Scope, part: &Part| scope.catalog == catalog && scope.caller(&part.name) == caller;
+    let is_it = |scope: &Scope, part: &ScopeHabits| scope.catalog == catalog && scope.caller(&part.name) == caller;
     let mut parts = book.parts().filter(|(scope, part)| is_it(scope, part)).peekable();
     if parts.peek().is_none() && caller != local() {
         warn(&format!("no usage learned for the caller `{caller}` with this catalog; `pegboard usage` shows all"));
     }
     // One name may have had several tokens.
     let habits = Habits::from_list(settings, parts.flat_map(|(_, part)| part.habits.iter().cloned()), now());
-    Some(Arc::new(UsageRanker::new(ranker, Arc::new(Frozen(habits)))))
+    Some(Arc::new(UsageRanker::new(ranker, Arc::new(FixedHabits(habits)))))
 }
 
 /// Reads what was learned. `flag` is the state folder of the command line.
-pub(crate) fn read(state: &StateFolder, flag: Option<&str>) -> Result<Book, CliError> {
-    let Some(file) = open_existing(state, flag)? else { return Ok(Book::default()) };
+pub(crate) fn read(state: &StateFolder, flag: Option<&str>) -> Result<LearnedHabits, CliError> {
+    let Some(file) = open_existing(state, flag)? else { return Ok(LearnedHabits::default()) };
     file.read().map_err(|error| unusable(&file.path(), error))
 }
 
 /// Opens the file, if anything was ever learned.
-pub(crate) fn open_existing(state: &StateFolder, flag: Option<&str>) -> Result<Option<BookFile>, CliError> {
+pub(crate) fn open_existing(state: &StateFolder, flag: Option<&str>) -> Result<Option<HabitFile>, CliError> {
     let Some(folder) = state.resolve(flag).map(|state| folder(&state)) else {
         return Err(CliError::new("no state folder, so no usage was learned")
             .hint("name the state folder of `pegboard serve` with `--state FOLDER`"));
     };
-    BookFile::open_existing(&folder).map_err(|error| unusable(&folder, error))
+    HabitFile::open_existing(&folder).map_err(|error| unusable(&folder, error))
 }
 
 /// Returns the error that learned usage cannot be read.
@@ -112,13 +112,13 @@ pub(crate) fn keeper(
     settings: Option<HabitSettings>,
     state: Option<&Path>,
     config: Option<&Path>,
-) -> Option<Arc<Keeper>> {
+) -> Option<Arc<UsageLearner>> {
     let settings = settings?;
     let Some(folder) = state.map(folder) else {
         warn("`usageLearning` has no effect without a state folder");
         return None;
     };
-    match Keeper::open(&folder, catalog_of(config, &[]), settings) {
+    match UsageLearner::open(&folder, catalog_of(config, &[]), settings) {
         Ok(keeper) => Some(Arc::new(keeper)),
         Err(error) => {
             let folder = folder.display();

@@ -7,7 +7,7 @@ use pegboard_core::{Annotations, Catalog, RawTool, Tool};
 use pegboard_engine::blocks::{Block, BlockError, BlockKind, BlockWriter};
 use serde_json::value::RawValue;
 
-use crate::catalogs::{Note, Notes};
+use crate::catalogs::{CatalogWarning, CatalogWarnings};
 
 /// The block format; its version grows with every change of the sections.
 const TOOLS: BlockKind = BlockKind { name: "PEGTOOLS", version: 1, key: 0 };
@@ -18,7 +18,7 @@ const ABSENT: u32 = u32::MAX;
 
 /// Serializes the tools with the warnings about them, and their schemas. `None` if they could not
 /// be restored exactly.
-pub(super) fn write(catalog: &Catalog, notes: &Notes) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(super) fn write(catalog: &Catalog, notes: &CatalogWarnings) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut texts = TextWriter::default();
     let mut servers = Vec::new();
     let mut flags = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn write(catalog: &Catalog, notes: &Notes) -> Option<(Vec<u8>, Vec<u8
 }
 
 /// Deserializes tools, with their schemas if these are given, and the warnings about them.
-pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, Notes), BlockError> {
+pub(super) fn read(bytes: &[u8], schemas: Option<&[u8]>) -> Result<(Catalog, CatalogWarnings), BlockError> {
     let block = Block::parse(TOOLS, bytes)?;
     let schemas = schemas.map(|bytes| Block::parse(SCHEMAS, bytes)).transpose()?;
     let mut schemas = schemas.as_ref().map(TextReader::new).transpose()?;
@@ -144,7 +144,7 @@ fn read_servers(block: &Block<'_>) -> Result<Vec<(String, Option<String>)>, Bloc
     Ok(servers)
 }
 
-fn write_notes(writer: &mut BlockWriter, notes: &Notes) {
+fn write_notes(writer: &mut BlockWriter, notes: &CatalogWarnings) {
     let mut texts = TextWriter::default();
     let mut places = vec![u32::try_from(notes.more).unwrap_or(u32::MAX)];
     for note in &notes.shown {
@@ -156,7 +156,7 @@ fn write_notes(writer: &mut BlockWriter, notes: &Notes) {
     writer.add_u32s("places", &places);
 }
 
-fn read_notes(block: &Block<'_>) -> Result<Notes, BlockError> {
+fn read_notes(block: &Block<'_>) -> Result<CatalogWarnings, BlockError> {
     let damaged = BlockError::Damaged { part: "places" };
     let places = block.u32s("places")?;
     let mut texts = TextReader::of(block.text("notes")?, block.u32s("noteslen")?);
@@ -165,9 +165,9 @@ fn read_notes(block: &Block<'_>) -> Result<Notes, BlockError> {
     for [file, line] in places.as_chunks::<2>().0 {
         let Some(Some(text)) = texts.next() else { return Err(damaged) };
         let place = (*file != ABSENT).then_some((*file as usize, *line as usize));
-        shown.push(Note { place, text: text.to_owned() });
+        shown.push(CatalogWarning { place, text: text.to_owned() });
     }
-    Ok(Notes { shown, more: *more as usize })
+    Ok(CatalogWarnings { shown, more: *more as usize })
 }
 
 /// Returns whether a restored tool equals the one that was written, in the fields that are written.
@@ -258,9 +258,9 @@ mod tests {
         Catalog::from_tools(load::parse("tools.jsonl", file.as_bytes(), &LoadLimits::default()).expect("tools").tools).0
     }
 
-    fn notes() -> Notes {
-        let note = |place, text: &str| Note { place, text: text.to_owned() };
-        Notes { shown: vec![note(Some((0, 3)), "duplicate"), note(None, "other")], more: 4 }
+    fn notes() -> CatalogWarnings {
+        let note = |place, text: &str| CatalogWarning { place, text: text.to_owned() };
+        CatalogWarnings { shown: vec![note(Some((0, 3)), "duplicate"), note(None, "other")], more: 4 }
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
         let hidden = r#"{"name": "gh_\u200b__create_issue", "description": "no server"}"#;
         let catalog = catalog(hidden);
         assert_eq!(catalog.iter().next().expect("a tool").server_name(), None);
-        assert_eq!(write(&catalog, &Notes::default()), None);
+        assert_eq!(write(&catalog, &CatalogWarnings::default()), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::Client;
 
 /// A configuration file in which a client may have servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ConfigLocation {
     pub(crate) client: Client,
     pub(crate) path: PathBuf,
     /// The folder of the project that it belongs to; `None` for the user's file.
@@ -23,12 +23,12 @@ pub(crate) struct Place {
 
 /// The operating system and its environment.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct SystemEnvironment<'a> {
     pub(crate) os: Os,
     pub(crate) env: Lookup<'a>,
 }
 
-impl Surroundings<'_> {
+impl SystemEnvironment<'_> {
     /// Returns the home folder of the user, if it is known.
     pub(crate) fn home(&self) -> Option<PathBuf> {
         let variable = if self.os == Os::Windows { "USERPROFILE" } else { "HOME" };
@@ -114,17 +114,17 @@ impl Surroundings<'_> {
     }
 
     /// Returns all files in which `client` may have servers: of the user, then of the project.
-    pub(crate) fn places(&self, client: Client, project: Option<&Path>) -> Vec<Place> {
+    pub(crate) fn places(&self, client: Client, project: Option<&Path>) -> Vec<ConfigLocation> {
         let keys = keys_of(client);
-        let user = |path| Place { client, path, project: None, keys };
-        let mut places: Vec<Place> = self.user_file(client).map(user).into_iter().collect();
+        let user = |path| ConfigLocation { client, path, project: None, keys };
+        let mut places: Vec<ConfigLocation> = self.user_file(client).map(user).into_iter().collect();
         if client == Client::Vscode {
             places.extend(self.further_vscode());
         }
         if let Some(folder) = project
             && let Some(path) = self.project_file(client, folder)
         {
-            places.push(Place { client, path, project: Some(folder.to_owned()), keys });
+            places.push(ConfigLocation { client, path, project: Some(folder.to_owned()), keys });
         }
         // In the home folder, one file has two roles.
         places.dedup_by(|later, earlier| later.path == earlier.path);
@@ -132,9 +132,9 @@ impl Surroundings<'_> {
     }
 
     /// Returns the files of VS Code's preview, and the older settings files of both.
-    fn further_vscode(&self) -> Vec<Place> {
+    fn further_vscode(&self) -> Vec<ConfigLocation> {
         let Some(settings) = self.settings() else { return Vec::new() };
-        let place = |product: &str, file: &str, keys| Place {
+        let place = |product: &str, file: &str, keys| ConfigLocation {
             client: Client::Vscode,
             path: self.join(&settings, &[product, "User", file]),
             project: None,
@@ -169,7 +169,7 @@ mod tests {
     fn check(os: Os, env: &[(&str, &str)], project: Option<&str>, expected: &[&str]) {
         let lookup =
             |name: &str| env.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned());
-        let surroundings = Surroundings { os, env: &lookup };
+        let surroundings = SystemEnvironment { os, env: &lookup };
         let places = Client::ALL.iter().flat_map(|client| surroundings.places(*client, project.map(Path::new)));
         let paths: Vec<String> = places.map(|place| place.path.to_string_lossy().into_owned()).collect();
         assert_eq!(paths, expected);
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_home_folder_as_a_project_is_read_once() {
         let lookup = |name: &str| (name == "HOME").then(|| "/home/ada".to_owned());
-        let surroundings = Surroundings { os: Os::Linux, env: &lookup };
+        let surroundings = SystemEnvironment { os: Os::Linux, env: &lookup };
         assert_eq!(surroundings.places(Client::Cursor, Some(Path::new("/home/ada"))).len(), 1);
     }
 
@@ -302,7 +302,7 @@ mod tests {
             _ => None,
         };
         let own = |os| {
-            let path = Surroundings { os, env: &lookup }.own_configuration();
+            let path = SystemEnvironment { os, env: &lookup }.own_configuration();
             path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
         };
         assert_eq!(own(Os::Linux), "/home/ada/.config/pegboard/pegboard.json");

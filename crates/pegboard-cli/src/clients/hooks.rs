@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    config_files::Surroundings,
+    config_files::SystemEnvironment,
     edit::{self, EditError},
 };
 
@@ -16,7 +16,7 @@ const EVENT: &str = "UserPromptSubmit";
 const TIMEOUT: u64 = 10;
 
 /// Returns the file with Claude Code's hooks: of the user, or of a project.
-pub(crate) fn file(surroundings: &Surroundings<'_>, project: Option<&std::path::Path>) -> Option<PathBuf> {
+pub(crate) fn file(surroundings: &SystemEnvironment<'_>, project: Option<&std::path::Path>) -> Option<PathBuf> {
     match project {
         Some(folder) => Some(folder.join(".claude/settings.json")),
         None => match surroundings.variable("CLAUDE_CONFIG_DIR") {

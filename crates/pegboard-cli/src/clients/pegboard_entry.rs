@@ -11,7 +11,7 @@ pub(crate) const NAME: &str = "pegboard";
 
 /// How a client reaches Pegboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum GatewayAccess {
     /// The client starts Pegboard.
     Stdio {
         /// Path of the Pegboard program.
@@ -51,9 +51,9 @@ pub(crate) fn hands_variables_on(client: Client) -> bool {
 }
 
 /// Returns Pegboard's entry for `client`'s file.
-pub(crate) fn entry(client: Client, door: &Door) -> Value {
+pub(crate) fn entry(client: Client, door: &GatewayAccess) -> Value {
     match door {
-        Door::Stdio { program, config, checks_trust, variables } => {
+        GatewayAccess::Stdio { program, config, checks_trust, variables } => {
             let mut entry = Map::new();
             if matches!(client, Client::ClaudeCode | Client::Vscode) {
                 entry.insert("type".to_owned(), json!("stdio"));
@@ -67,7 +67,7 @@ pub(crate) fn entry(client: Client, door: &Door) -> Value {
             entry.extend(handed_on(client, variables).filter(|_| !variables.is_empty()));
             entry.into()
         }
-        Door::Http { url } => match client {
+        GatewayAccess::Http { url } => match client {
             Client::ClaudeCode | Client::Vscode => json!({"type": "http", "url": url}),
             Client::Windsurf => json!({"serverUrl": url}),
             Client::Gemini => json!({"httpUrl": url}),
@@ -177,7 +177,8 @@ mod tests {
     #[test]
     fn variables_are_handed_on_in_the_words_of_each_client() {
         let variables = vec!["A".to_owned()];
-        let door = Door::Stdio { program: "p".to_owned(), config: "c".to_owned(), checks_trust: false, variables };
+        let door =
+            GatewayAccess::Stdio { program: "p".to_owned(), config: "c".to_owned(), checks_trust: false, variables };
         let handed = |client| {
             let entry = entry(client, &door);
             entry.get("env").or_else(|| entry.get("env_vars")).map(Value::to_string).unwrap_or_default()

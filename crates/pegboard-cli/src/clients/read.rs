@@ -10,7 +10,7 @@ use std::{
 use pegboard_config::document::{self, Document, Problems};
 use serde_json::Value;
 
-use super::{Client, Syntax, config_files::Place, sections, server::Server, translate, variables::Context};
+use super::{Client, Syntax, config_files::ConfigLocation, sections, server::Server, translate, variables::Context};
 
 /// Maximum size of a client's file. Claude Code keeps much else in its own.
 const MAX_BYTES: u64 = 64 << 20;
@@ -33,7 +33,7 @@ pub(crate) enum ReadError {
 
 /// One server of a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ServerEntry {
     pub(crate) name: String,
     /// The only project folder in which the server applies.
     pub(crate) project: Option<PathBuf>,
@@ -43,8 +43,8 @@ pub(crate) struct Entry {
 
 /// The content of a client's file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Content {
-    pub(crate) entries: Vec<Entry>,
+pub(crate) struct ClientServers {
+    pub(crate) entries: Vec<ServerEntry>,
     /// Mistakes in the file that did not prevent reading the rest.
     pub(crate) warnings: Vec<String>,
     /// Servers of projects' own files that the user has disabled, with the project.
@@ -72,13 +72,13 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, ReadError> {
 }
 
 /// Returns the servers of a file, if the file exists.
-pub(crate) fn read(place: &Place) -> Result<Option<Content>, ReadError> {
+pub(crate) fn read(place: &ConfigLocation) -> Result<Option<ClientServers>, ReadError> {
     text(&place.path)?.map(|text| content(&text, place)).transpose()
 }
 
 /// Returns the servers in the text of a file.
-pub(crate) fn content(text: &str, place: &Place) -> Result<Content, ReadError> {
-    let mut content = Content::default();
+pub(crate) fn content(text: &str, place: &ConfigLocation) -> Result<ClientServers, ReadError> {
+    let mut content = ClientServers::default();
     let root = parse(text, place.client.syntax(), &mut content.warnings)?;
     content.take(&root, place);
     Ok(content)
@@ -119,8 +119,8 @@ fn parse(text: &str, syntax: Syntax, warnings: &mut Vec<String>) -> Result<Value
     }
 }
 
-impl Content {
-    fn take(&mut self, root: &Value, place: &Place) {
+impl ClientServers {
+    fn take(&mut self, root: &Value, place: &ConfigLocation) {
         let servers = place.keys.iter().try_fold(root, |value, key| value.get(key));
         let inputs = inputs_of(root);
         let context = Context { client: Some(place.client), project: place.project.as_deref(), inputs: Some(&inputs) };
@@ -163,7 +163,7 @@ impl Content {
                 server.is_disabled |= is_off(name);
             }
             let project = context.project.map(Path::to_owned);
-            self.entries.push(Entry { name: name.clone(), project, server });
+            self.entries.push(ServerEntry { name: name.clone(), project, server });
         }
     }
 }
@@ -205,11 +205,11 @@ mod tests {
             Client::Zed => &["context_servers"],
             _ => &["mcpServers"],
         };
-        let place = Place { client, path: PathBuf::new(), project: project.map(PathBuf::from), keys };
+        let place = ConfigLocation { client, path: PathBuf::new(), project: project.map(PathBuf::from), keys };
         let lines: Vec<String> = match content(text, &place) {
             Err(error) => vec![error.to_string()],
             Ok(content) => {
-                let entry = |entry: &Entry| {
+                let entry = |entry: &ServerEntry| {
                     let project = entry.project.as_ref().map(|project| format!(" in {}", project.display()));
                     let server = entry.server.as_ref().map_or_else(Clone::clone, |server| server.to_json().to_string());
                     format!("{}{}: {server}", entry.name, project.unwrap_or_default())

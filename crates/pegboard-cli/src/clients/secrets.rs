@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::{
-    server::{Reach, Server},
+    server::{Server, ServerTransport},
     variables::{has_variables, variable_name},
 };
 
@@ -82,14 +82,14 @@ const ENDINGS: &[&str] = &["token", "secret", "password", "passwd", "apikey"];
 
 /// A detected secret in plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundSecret {
     /// Where in the server's entry: `env.TOKEN`, `headers.Authorization`, `args`, `url`.
     pub(crate) place: String,
 }
 
 /// A secret that was moved to an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct MovedSecret {
     /// The variable to set.
     pub(crate) variable: String,
     /// The former place of its value.
@@ -97,10 +97,10 @@ pub(crate) struct Moved {
 }
 
 /// Returns the values in `server` that look like secrets.
-pub(crate) fn find(server: &Server) -> Vec<Found> {
+pub(crate) fn find(server: &Server) -> Vec<FoundSecret> {
     let mut server = server.clone();
     let found = slots(&mut server).into_iter().filter(|slot| !slot.secrets().is_empty());
-    found.map(|slot| Found { place: slot.place }).collect()
+    found.map(|slot| FoundSecret { place: slot.place }).collect()
 }
 
 /// Returns the plain-text secrets of `server`, for filters that must not let them out.
@@ -120,13 +120,13 @@ pub(crate) fn texts(server: &Server) -> Vec<String> {
 /// Returns the secrets in the arguments of a program.
 pub(crate) fn in_args(args: &[String]) -> Vec<String> {
     let (command, args) = (String::new(), args.to_vec());
-    texts(&Server::new(Reach::Program { command, args, env: Vec::new(), env_file: None, cwd: None }))
+    texts(&Server::new(ServerTransport::Program { command, args, env: Vec::new(), env_file: None, cwd: None }))
 }
 
 /// Replaces values that look like secrets with variables, in the server called `name`. `taken`
 /// holds the variables of other servers with their values, so that one name never means two of
 /// them.
-pub(crate) fn move_to_env(server: &mut Server, name: &str, taken: &mut BTreeMap<String, String>) -> Vec<Moved> {
+pub(crate) fn move_to_env(server: &mut Server, name: &str, taken: &mut BTreeMap<String, String>) -> Vec<MovedSecret> {
     let mut moved = Vec::new();
     for slot in slots(server) {
         // From the end, so that places further in front stay what they are.
@@ -135,7 +135,7 @@ pub(crate) fn move_to_env(server: &mut Server, name: &str, taken: &mut BTreeMap<
             let variable = free_variable(&slot, name, |variable| taken.get(variable).is_none_or(|it| *it == secret));
             slot.text.replace_range(range, &format!("${{{variable}}}"));
             taken.insert(variable.clone(), secret);
-            moved.push(Moved { variable, place: slot.place.clone() });
+            moved.push(MovedSecret { variable, place: slot.place.clone() });
         }
     }
     moved
@@ -222,7 +222,7 @@ impl Slot<'_> {
 
 fn slots(server: &mut Server) -> Vec<Slot<'_>> {
     match &mut server.reach {
-        Reach::Program { args, env, .. } => {
+        ServerTransport::Program { args, env, .. } => {
             let mut slots: Vec<Slot<'_>> = env.iter_mut().map(|(name, text)| value("env", name, true, text)).collect();
             let mut flag = String::new();
             for text in args {
@@ -235,7 +235,7 @@ fn slots(server: &mut Server) -> Vec<Slot<'_>> {
             }
             slots
         }
-        Reach::Remote { url, headers, .. } => {
+        ServerTransport::Remote { url, headers, .. } => {
             let mut slots: Vec<Slot<'_>> =
                 headers.iter_mut().map(|(name, text)| value("headers", name, false, text)).collect();
             let (place, key) = ("url".to_owned(), "URL".to_owned());

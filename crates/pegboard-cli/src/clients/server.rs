@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// The transport of a server. Variables in all texts have Pegboard's notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ServerTransport {
     Program {
         command: String,
         args: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) enum Reach {
 /// A server of a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    pub(crate) reach: Reach,
+    pub(crate) reach: ServerTransport,
     pub(crate) is_disabled: bool,
     /// The timeout of a call, as in Pegboard's configuration.
     pub(crate) timeout: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(reach: Reach) -> Self {
+    pub(crate) fn new(reach: ServerTransport) -> Self {
         Self {
             reach,
             is_disabled: false,
@@ -57,7 +57,7 @@ impl Server {
         let mut entry = Map::new();
         let mut put = |key: &str, value: Value| _ = entry.insert(key.to_owned(), value);
         match &self.reach {
-            Reach::Program { command, args, env, env_file, cwd } => {
+            ServerTransport::Program { command, args, env, env_file, cwd } => {
                 put("command", json!(command));
                 if !args.is_empty() {
                     put("args", json!(args));
@@ -68,7 +68,7 @@ impl Server {
                 env_file.iter().for_each(|file| put("envFile", json!(file)));
                 cwd.iter().for_each(|folder| put("cwd", json!(folder)));
             }
-            Reach::Remote { url, headers, is_sse } => {
+            ServerTransport::Remote { url, headers, is_sse } => {
                 if *is_sse {
                     put("type", json!("sse"));
                 }
@@ -107,13 +107,13 @@ impl Server {
     fn matches(&self, other: &Self, is_value: fn(&str, &str) -> bool) -> bool {
         match (&self.reach, &other.reach) {
             (
-                Reach::Program { command, args, env, env_file, cwd },
-                Reach::Program { command: c, args: a, env: e, env_file: f, cwd: d },
+                ServerTransport::Program { command, args, env, env_file, cwd },
+                ServerTransport::Program { command: c, args: a, env: e, env_file: f, cwd: d },
             ) => {
                 let is_args = args.len() == a.len() && args.iter().zip(a).all(|(ours, theirs)| is_value(ours, theirs));
                 command == c && is_args && is_map(env, e, is_value) && env_file == f && cwd == d
             }
-            (Reach::Remote { url, headers, .. }, Reach::Remote { url: u, headers: h, .. }) => {
+            (ServerTransport::Remote { url, headers, .. }, ServerTransport::Remote { url: u, headers: h, .. }) => {
                 let is_url = normal(url) == normal(u) || is_value(url, u) && url != u && host(url) == host(u);
                 // Who has no headers signs in some other way, at the same server.
                 is_url && (headers.is_empty() || h.is_empty() || is_map(headers, h, is_value))
@@ -125,13 +125,13 @@ impl Server {
     /// Returns whether the server is Pegboard itself.
     pub(crate) fn is_pegboard(&self, name: &str) -> bool {
         match &self.reach {
-            Reach::Program { command, args, .. } => {
+            ServerTransport::Program { command, args, .. } => {
                 let words: Vec<&str> =
                     std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
                 let program = words.iter().take(4).position(|word| crate::nesting::is_our_program(word));
                 program.is_some_and(|at| words.get(at + 1) == Some(&"serve"))
             }
-            Reach::Remote { url, .. } => {
+            ServerTransport::Remote { url, .. } => {
                 let is_ours = ["http://127.0.0.1:8080/mcp", "http://localhost:8080/mcp"];
                 name == super::pegboard_entry::NAME || is_ours.contains(&normal(url).as_str())
             }
@@ -141,11 +141,11 @@ impl Server {
     /// Returns all texts that may contain variables.
     pub(crate) fn texts(&self) -> Vec<&str> {
         match &self.reach {
-            Reach::Program { command, args, env, env_file, cwd } => {
+            ServerTransport::Program { command, args, env, env_file, cwd } => {
                 let values = env.iter().map(|(_, value)| value);
                 [command].into_iter().chain(args).chain(values).chain(env_file).chain(cwd).map(String::as_str).collect()
             }
-            Reach::Remote { url, headers, .. } => {
+            ServerTransport::Remote { url, headers, .. } => {
                 [url].into_iter().chain(headers.iter().map(|(_, value)| value)).map(String::as_str).collect()
             }
         }
@@ -182,7 +182,7 @@ mod tests {
 
     fn program(words: &[&str], env: &[(&str, &str)]) -> Server {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();
-        Server::new(Reach::Program {
+        Server::new(ServerTransport::Program {
             command: words[0].to_owned(),
             args: texts(&words[1..]),
             env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
@@ -193,7 +193,11 @@ mod tests {
 
     fn remote(url: &str, token: Option<&str>) -> Server {
         let headers = token.map(|token| ("Authorization".to_owned(), format!("Bearer {token}")));
-        Server::new(Reach::Remote { url: url.to_owned(), headers: headers.into_iter().collect(), is_sse: false })
+        Server::new(ServerTransport::Remote {
+            url: url.to_owned(),
+            headers: headers.into_iter().collect(),
+            is_sse: false,
+        })
     }
 
     #[test]
@@ -248,7 +252,8 @@ mod tests {
             server.to_json().to_string(),
             r#"{"command":"x","args":["y"],"env":{"A":"1"},"timeout":"30s","disabled":true,"excludeTools":["rm.all"]}"#
         );
-        let sse = Server::new(Reach::Remote { url: "https://a".to_owned(), headers: Vec::new(), is_sse: true });
+        let sse =
+            Server::new(ServerTransport::Remote { url: "https://a".to_owned(), headers: Vec::new(), is_sse: true });
         assert_eq!(sse.to_json().to_string(), r#"{"type":"sse","url":"https://a"}"#);
     }
 }

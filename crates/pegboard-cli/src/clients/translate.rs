@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Client,
-    server::{Reach, Server},
+    server::{Server, ServerTransport},
     variables::{Context, translate},
 };
 
@@ -40,7 +40,7 @@ pub(super) fn server(entry: &Value, context: &Context<'_>) -> Result<Server, Str
     let program = reader.program().filter(|_| address.is_none() || context.client != Some(Client::Gemini));
     let reach = match (program, address) {
         (Some(program), _) => program,
-        (None, Some(url)) => Reach::Remote { url, headers: reader.headers(), is_sse: kind == "sse" },
+        (None, Some(url)) => ServerTransport::Remote { url, headers: reader.headers(), is_sse: kind == "sse" },
         (None, None) if entry.get("source").and_then(Value::as_str) == Some("extension") => {
             return Err("comes with an extension of the editor".to_owned());
         }
@@ -82,7 +82,7 @@ impl Reader<'_> {
         entries.filter_map(|(name, value)| Some((name.clone(), self.translate(&scalar(value)?)))).collect()
     }
 
-    fn program(&mut self) -> Option<Reach> {
+    fn program(&mut self) -> Option<ServerTransport> {
         let entry = self.entry;
         // Zed used to have one object with all that is said of the program.
         let nested = entry.get("command").filter(|command| command.is_object());
@@ -96,7 +96,7 @@ impl Reader<'_> {
         let env_file = self.text("envFile").map(|file| self.in_project(file));
         let cwd = self.text("cwd").map(|folder| self.in_project(folder));
         let cwd = cwd.or_else(|| self.needs_project(&command, &args));
-        Some(Reach::Program { command, args, env, env_file, cwd })
+        Some(ServerTransport::Program { command, args, env, env_file, cwd })
     }
 
     /// Returns a path that is relative to the project as an absolute one, because Pegboard's file

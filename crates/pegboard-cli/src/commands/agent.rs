@@ -24,11 +24,11 @@ pub(crate) use self::args::AgentArgs;
 pub(crate) use self::signals::INTERRUPTED;
 use self::{
     args::AgentFormat,
-    console::{Ended, Talk},
-    display::{Show, Start},
-    input::Words,
-    json_lines::Lines,
-    questions::Person,
+    console::{AgentConsole, PromptOutcome},
+    display::{RunDisplay, RunStart},
+    input::PositionalArgs,
+    json_lines::JsonLines,
+    questions::TerminalUser,
     screen::Screen,
     signals::Signals,
     terminal::{Keyboard, TerminalModes},
@@ -41,7 +41,7 @@ use crate::{
     output::counted,
     progress::Progress,
     source::Source,
-    telemetry::{Off, Telemetry},
+    telemetry::{Telemetry, TelemetryOff},
     terminal_text::clean,
     usage,
 };
@@ -51,11 +51,11 @@ use crate::{
 const USUAL_LOG: &str = "error,pegboard_llm::embeddings=warn";
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
-    Words::refuse_more(&args.rest)?;
+    PositionalArgs::refuse_more(&args.rest)?;
     let usual = std::env::var_os("PEGBOARD_CONFIG");
     let words = match args.config.is_some() || args.demo {
-        true => Words::only_prompt(args.first.as_deref(), args.second.as_deref(), args.config.clone())?,
-        false => Words::sort(args.first.as_deref(), args.second.as_deref(), usual)?,
+        true => PositionalArgs::only_prompt(args.first.as_deref(), args.second.as_deref(), args.config.clone())?,
+        false => PositionalArgs::sort(args.first.as_deref(), args.second.as_deref(), usual)?,
     };
     let model = build::model(args)?;
     let source = Source::find(words.config.as_deref(), args.demo);
@@ -67,8 +67,8 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
     logging::start(&args.log, USUAL_LOG, telemetry.as_ref().ok())?;
-    let telemetry = telemetry.inspect_err(Off::log).ok();
-    let (person, asked) = Person::new();
+    let telemetry = telemetry.inspect_err(TelemetryOff::log).ok();
+    let (person, asked) = TerminalUser::new();
     let name = model.to_string();
     let mode = build::mode(args, config.gateway.profile)?;
     let state = config.state.resolve(args.state.as_deref());
@@ -78,18 +78,18 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     if let Some(learner) = learner.clone() {
         builder = builder.learner(learner);
     }
-    let mut show: Box<dyn Show> = match args.format {
+    let mut show: Box<dyn RunDisplay> = match args.format {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
-        AgentFormat::Json => Box::new(Lines),
+        AgentFormat::Json => Box::new(JsonLines),
     };
     let found = TerminalModes::read();
     let signals = runtime.block_on(async { Signals::listen(found.clone()) });
     let Some(agent) = runtime.block_on(begin(builder, servers, &signals))? else { return Ok(Outcome::Interrupted) };
     runtime.block_on(check_tools(&agent, mode.0))?;
-    let start = runtime.block_on(Start::of(&agent, name, mode.1));
+    let start = runtime.block_on(RunStart::of(&agent, name, mode.1));
     let shown = show.start(&start);
     let keyboard = prompt.is_none().then(|| Keyboard::new(found));
-    let mut talk = Talk { agent, show, asked, signals, prices: args.prices, keyboard, refused: Vec::new() };
+    let mut talk = AgentConsole { agent, show, asked, signals, prices: args.prices, keyboard, refused: Vec::new() };
     let ended = shown.and_then(|()| match prompt {
         Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
         None => repl::run(&runtime, &mut talk, state.map(|state| state.join("agent-history")).as_deref()),
@@ -147,7 +147,7 @@ async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Resu
 }
 
 /// Runs one prompt, and ends.
-async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
+async fn once(prompt: String, talk: &mut AgentConsole) -> Result<Outcome, CliError> {
     let ended = talk.say(prompt).await?;
     if !talk.refused.is_empty() {
         let grants = talk.refused.join(",");
@@ -156,17 +156,17 @@ async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
             .print();
     }
     match ended {
-        Ended::Answered(answer) => Ok(match answer.stop {
+        PromptOutcome::Answered(answer) => Ok(match answer.stop {
             wire::Stop::Refusal | wire::Stop::Length => Outcome::No,
             _ if !talk.refused.is_empty() => Outcome::No,
             _ => Outcome::Yes,
         }),
-        Ended::Failed(error @ RunError::Limit(_)) => {
+        PromptOutcome::Failed(error @ RunError::Limit(_)) => {
             failure(&error).print();
             Ok(Outcome::No)
         }
-        Ended::Failed(error) => Err(failure(&error)),
-        Ended::Stopped(_) => Ok(Outcome::Interrupted),
+        PromptOutcome::Failed(error) => Err(failure(&error)),
+        PromptOutcome::Stopped(_) => Ok(Outcome::Interrupted),
     }
 }
 

@@ -137,26 +137,26 @@ fn ask<'a>(chosen: &[&'a WaitingPin]) -> Result<Vec<&'a WaitingPin>, CliError> {
             continue;
         }
         match answer()? {
-            Answer::Yes => approved.push(*pin),
-            Answer::All => {
+            UserChoice::Yes => approved.push(*pin),
+            UserChoice::All => {
                 is_all = true;
                 approved.push(*pin);
             }
-            Answer::No => {}
-            Answer::Quit => break,
+            UserChoice::No => {}
+            UserChoice::Quit => break,
         }
     }
     Ok(approved)
 }
 
-enum Answer {
+enum UserChoice {
     Yes,
     No,
     All,
     Quit,
 }
 
-fn answer() -> Result<Answer, CliError> {
+fn answer() -> Result<UserChoice, CliError> {
     loop {
         let mut out = anstream::stderr();
         write!(out, "Approve it? [y]es, [n]o, [a]ll remaining, [q]uit: ")?;
@@ -165,12 +165,12 @@ fn answer() -> Result<Answer, CliError> {
         let read = io::stdin().lock().read_line(&mut line);
         let length = read.map_err(|error| CliError::new("cannot read the answer").because(error))?;
         match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Ok(Answer::Yes),
-            "n" | "no" => return Ok(Answer::No),
-            "a" | "all" => return Ok(Answer::All),
-            "q" | "quit" => return Ok(Answer::Quit),
+            "y" | "yes" => return Ok(UserChoice::Yes),
+            "n" | "no" => return Ok(UserChoice::No),
+            "a" | "all" => return Ok(UserChoice::All),
+            "q" | "quit" => return Ok(UserChoice::Quit),
             // The end of the input is not an approval.
-            _ if length == 0 => return Ok(Answer::Quit),
+            _ if length == 0 => return Ok(UserChoice::Quit),
             _ => {}
         }
     }

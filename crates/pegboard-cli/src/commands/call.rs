@@ -18,7 +18,7 @@ use crate::{
     cli::options::{Format, PlainOutputArgs},
     config::Config,
     error::{CliError, say},
-    gateway_client::{AskError, CallAnswer, Contact, ContactError, Start},
+    gateway_client::{EndpointError, GatewayClient, GatewayClientError, ServersToStart, ToolCallResult},
     output,
     source::{ConfigArgs, Source},
     terminal_text,
@@ -60,8 +60,8 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
         let called = call(&contact, &args.tool, &given).await;
         contact.close().await;
         match called? {
-            Called::Answered(name, answer) => print(&name, &answer, args.output.format()),
-            Called::Lost(error) => {
+            CallOutcome::Answered(name, answer) => print(&name, &answer, args.output.format()),
+            CallOutcome::Lost(error) => {
                 error.print();
                 Ok(Outcome::No)
             }
@@ -71,22 +71,23 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
 
 /// Opens a gateway that can call the tool. If none runs, only the tool's server is started, if its
 /// name or the cached tool lists say which one that is.
-async fn open(source: &Source, state: Option<&str>, name: &str) -> Result<Contact, CliError> {
-    if let Some(running) = Contact::running(source, state).await? {
+async fn open(source: &Source, state: Option<&str>, name: &str) -> Result<GatewayClient, CliError> {
+    if let Some(running) = GatewayClient::running(source, state).await? {
         return Ok(running);
     }
     let config = source.read(state)?;
     if source.path().is_some()
         && let Some(server) = server_of(name, &config, source, state).await?
     {
-        let contact = Contact::start(config.clone(), source, state, &Start::Only(server.clone())).await?;
+        let contact =
+            GatewayClient::start(config.clone(), source, state, &ServersToStart::Only(server.clone())).await?;
         let is_there = session(&contact).await.is_ok_and(|session| resolve(&session, name).is_some());
         if is_there || contact.has_failed(&server) {
             return Ok(contact);
         }
         contact.close().await;
     }
-    Contact::start(config, source, state, &Start::Unknown).await
+    GatewayClient::start(config, source, state, &ServersToStart::Unknown).await
 }
 
 /// Returns the server that has the tool, by the cached tool lists or by the name.
@@ -96,10 +97,10 @@ async fn server_of(
     source: &Source,
     state: Option<&str>,
 ) -> Result<Option<String>, CliError> {
-    let known = Contact::start(config.clone(), source, state, &Start::None).await?;
+    let known = GatewayClient::start(config.clone(), source, state, &ServersToStart::None).await?;
     let session = session(&known).await;
     known.close().await;
-    if let Some(Target::Tool(tool)) = resolve(&session?, name) {
+    if let Some(CallTarget::Tool(tool)) = resolve(&session?, name) {
         return Ok(tool.server_name().map(str::to_owned));
     }
     let servers = config.servers.iter().filter(|server| server.is_enabled).map(|server| server.name.as_str());
@@ -128,7 +129,7 @@ fn read_input() -> Result<String, CliError> {
 }
 
 /// The tool that a name means.
-enum Target {
+enum CallTarget {
     /// A tool of a server.
     Tool(Arc<Tool>),
     /// A tool of the gateway itself, such as `search_tools`.
@@ -136,31 +137,31 @@ enum Target {
 }
 
 /// The outcome of a call.
-enum Called {
+enum CallOutcome {
     /// The tool with this name answered.
-    Answered(String, CallAnswer),
+    Answered(String, ToolCallResult),
     /// The call was interrupted; the tool may have run.
     Lost(CliError),
 }
 
 /// Returns a session over the tools of a gateway, to find one by any spelling of its name.
-async fn session(contact: &Contact) -> Result<Session, CliError> {
+async fn session(contact: &GatewayClient) -> Result<Session, CliError> {
     Ok(tools::session(contact.catalog().await?, Selection::everything()))
 }
 
-fn resolve(session: &Session, name: &str) -> Option<Target> {
+fn resolve(session: &Session, name: &str) -> Option<CallTarget> {
     match [name, name_in(name)].map(|name| session.resolve(name, &Value::Null)) {
-        [Callee::Direct(tool), _] | [_, Callee::Direct(tool)] => Some(Target::Tool(tool)),
-        [_, Callee::Meta(_)] => Some(Target::Own),
+        [Callee::Direct(tool), _] | [_, Callee::Direct(tool)] => Some(CallTarget::Tool(tool)),
+        [_, Callee::Meta(_)] => Some(CallTarget::Own),
         _ => None,
     }
 }
 
-async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<Called, CliError> {
+async fn call(contact: &GatewayClient, name: &str, given: &[String]) -> Result<CallOutcome, CliError> {
     let mut session = session(contact).await?;
     let (shown, arguments) = match resolve(&session, name) {
-        Some(Target::Tool(tool)) => (session.name_of(&tool), arguments::read(given, Some(&tool))?),
-        Some(Target::Own) => (name_in(name).to_owned(), arguments::read(given, None)?),
+        Some(CallTarget::Tool(tool)) => (session.name_of(&tool), arguments::read(given, Some(&tool))?),
+        Some(CallTarget::Own) => (name_in(name).to_owned(), arguments::read(given, None)?),
         None => {
             let reason = session.call(name_in(name), &Value::Object(serde_json::Map::new())).reply.into_text();
             return Err(
@@ -169,11 +170,11 @@ async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<Called,
         }
     };
     match contact.call(&shown, &arguments).await {
-        Ok(answer) => Ok(Called::Answered(shown, answer)),
-        Err(ContactError::Ask(error @ AskError::Broken(_))) => {
+        Ok(answer) => Ok(CallOutcome::Answered(shown, answer)),
+        Err(GatewayClientError::Ask(error @ EndpointError::Broken(_))) => {
             let shown = format!("the connection to the gateway was lost while `{shown}` was called");
             let hint = "the tool may have run: check its effects before you call it again";
-            Ok(Called::Lost(CliError::new(shown).because(error).hint(hint)))
+            Ok(CallOutcome::Lost(CliError::new(shown).because(error).hint(hint)))
         }
         Err(error) => Err(contact.explain(error)),
     }
@@ -186,7 +187,7 @@ fn name_in(signature: &str) -> &str {
 }
 
 /// Prints a result, and returns whether the tool succeeded.
-fn print(name: &str, answer: &CallAnswer, format: Format) -> Result<Outcome, CliError> {
+fn print(name: &str, answer: &ToolCallResult, format: Format) -> Result<Outcome, CliError> {
     let text = to_text(&answer.result);
     let is_refused = answer.is_error && text.starts_with(&format!("`{name}` was not called: "));
     if is_refused {

@@ -10,17 +10,17 @@ use std::{
 
 use clap::Args;
 
-use self::replaced_servers::{Leaving, leaving};
+use self::replaced_servers::{ReplacedServers, leaving};
 use crate::{
     Outcome,
     cli::options::OutputArgs,
     clients::{
         Client,
-        config_files::{Os, Place, Surroundings},
+        config_files::{ConfigLocation, Os, SystemEnvironment},
         edit,
         edit::EditError,
         hooks,
-        pegboard_entry::{self, Door, NAME},
+        pegboard_entry::{self, GatewayAccess, NAME},
         read, variables, write,
     },
     error::{CliError, say, warn},
@@ -77,7 +77,7 @@ pub(crate) struct ConnectArgs {
 
 pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = Surroundings { os: Os::current(), env: &env };
+    let surroundings = SystemEnvironment { os: Os::current(), env: &env };
     if args.client.is_none() && !args.list {
         let names = Client::ALL.map(|client| client.id()).join(", ");
         return Err(CliError::new("no client was named")
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     if args.write && !args.force && place.project.is_none() && !list::is_found(&place, &surroundings) {
         return Err(not_installed(&place));
     }
-    let edit = Edit::plan(place, &door, config.filter(|_| args.replace))?;
+    let edit = PlannedEdit::plan(place, &door, config.filter(|_| args.replace))?;
     let doubled = if args.replace { Vec::new() } else { doubled(&edit.place, args.config.as_deref()) };
     let hook = args.hook.then(|| hook(args, client, source.as_ref(), &surroundings)).transpose()?;
     let outcome = if args.write { edit.write() } else { edit.print() }?;
@@ -114,14 +114,14 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
 }
 
 /// Returns the error for a client without a file or a folder for it.
-fn not_installed(place: &Place) -> CliError {
+fn not_installed(place: &ConfigLocation) -> CliError {
     let title = place.client.title();
     CliError::new(format!("{title} is not installed: neither `{}` nor a folder for it exists", place.path.display()))
         .hint(format!("start {title} once, or use `--force` to create the file anyway"))
 }
 
 /// Returns the client's servers that are also in Pegboard's configuration.
-fn doubled(place: &Place, config: Option<&Path>) -> Vec<String> {
+fn doubled(place: &ConfigLocation, config: Option<&Path>) -> Vec<String> {
     let source = Source::find(config, false);
     let content = read::read(place).ok().flatten();
     let (Some(config), Some(content)) = (source.path(), content) else { return Vec::new() };
@@ -133,7 +133,7 @@ fn hook(
     args: &ConnectArgs,
     client: Client,
     source: Option<&Source>,
-    surroundings: &Surroundings<'_>,
+    surroundings: &SystemEnvironment<'_>,
 ) -> Result<(PathBuf, String), CliError> {
     if client != Client::ClaudeCode {
         return Err(CliError::new(format!("`--hook` works only with Claude Code, not with {}", client.title())));
@@ -185,20 +185,20 @@ fn configuration(args: &ConnectArgs) -> Result<Option<Source>, CliError> {
     Ok(Some(source))
 }
 
-fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<Door, CliError> {
+fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<GatewayAccess, CliError> {
     if let Some(url) = &args.http {
         if !pegboard_entry::takes_addresses(client) {
             return Err(CliError::new(format!("{} can only start local programs", client.title()))
                 .hint("omit `--http` to let it start Pegboard itself"));
         }
-        return Ok(Door::Http { url: endpoint(url)? });
+        return Ok(GatewayAccess::Http { url: endpoint(url)? });
     }
     let program = std::env::current_exe()
         .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
     let config = source.and_then(Source::path).unwrap_or(Path::new(""));
     let checks_trust = source.is_some_and(Source::needs_trust);
     let variables = needed_variables(config)?;
-    Ok(Door::Stdio {
+    Ok(GatewayAccess::Stdio {
         program: pegboard_entry::absolute(&program),
         config: pegboard_entry::absolute(config),
         checks_trust,
@@ -222,7 +222,7 @@ fn unreadable(path: &Path, error: &read::ReadError) -> CliError {
     CliError::new(format!("`{}` {error}", path.display()))
 }
 
-impl Door {
+impl GatewayAccess {
     /// Prints which variables the client must pass on.
     fn say_variables(&self, client: Client) {
         let Self::Stdio { variables, .. } = self else { return };
@@ -256,8 +256,8 @@ fn endpoint(url: &str) -> Result<String, CliError> {
 pub(super) fn place(
     client: Client,
     project: Option<&Path>,
-    surroundings: &Surroundings<'_>,
-) -> Result<Place, CliError> {
+    surroundings: &SystemEnvironment<'_>,
+) -> Result<ConfigLocation, CliError> {
     let project = project.map(std::path::absolute).transpose()?;
     let mut places = surroundings.places(client, project.as_deref());
     places.retain(|place| place.project == project);
@@ -273,8 +273,8 @@ pub(super) fn place(
 }
 
 /// A planned change of a client's file.
-struct Edit {
-    place: Place,
+struct PlannedEdit {
+    place: ConfigLocation,
     /// The present text of the file, if it exists.
     old: Option<String>,
     new: String,
@@ -283,11 +283,11 @@ struct Edit {
     /// The name under which the client has the same entry already.
     connected_as: Option<String>,
     /// The client's own servers that are replaced.
-    leaving: Leaving,
+    leaving: ReplacedServers,
 }
 
-impl Edit {
-    fn plan(place: Place, door: &Door, replacing: Option<&Path>) -> Result<Self, CliError> {
+impl PlannedEdit {
+    fn plan(place: ConfigLocation, door: &GatewayAccess, replacing: Option<&Path>) -> Result<Self, CliError> {
         let syntax = place.client.syntax();
         let refused = |error: EditError| refused(&place.path, &error);
         let old = read::text(&place.path).map_err(|error| unreadable(&place.path, &error))?;
@@ -306,7 +306,7 @@ impl Edit {
         };
         let leaving = match replacing {
             Some(config) => leaving(&content, place.project.as_deref(), config)?,
-            None => Leaving::default(),
+            None => ReplacedServers::default(),
         };
         for name in &leaving.names {
             new = edit::remove(&new, syntax, place.keys, name).map_err(refused)?;
@@ -350,7 +350,12 @@ impl Edit {
 
 /// Returns the name under which the client has Pegboard's entry already, if that is not the usual
 /// one.
-fn other_name(text: &str, place: &Place, content: &read::Content, fresh: &serde_json::Value) -> Option<String> {
+fn other_name(
+    text: &str,
+    place: &ConfigLocation,
+    content: &read::ClientServers,
+    fresh: &serde_json::Value,
+) -> Option<String> {
     let is_same = |name: &str| {
         let entry = edit::get(text, place.client.syntax(), place.keys, name).ok().flatten();
         entry.is_some_and(|entry| pegboard_entry::merged(Some(&entry), fresh) == entry)

@@ -10,7 +10,7 @@ use crate::{
     Outcome,
     clients::{
         Client,
-        config_files::{Os, Place, Surroundings},
+        config_files::{ConfigLocation, Os, SystemEnvironment},
         edit, hooks,
         pegboard_entry::{self, NAME},
         read,
@@ -33,7 +33,7 @@ pub(crate) struct DisconnectArgs {
 
 pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = Surroundings { os: Os::current(), env: &env };
+    let surroundings = SystemEnvironment { os: Os::current(), env: &env };
     let place = connect::place(args.client, args.project.as_deref(), &surroundings)?;
     let (path, title, syntax) = (place.path.display(), args.client.title(), args.client.syntax());
     let old = read::text(&place.path).map_err(|error| CliError::new(format!("`{path}` {error}")))?;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
 
 /// Prints which servers the file had before `connect --replace` removed them, and the newest backup
 /// that has them.
-fn say_removed_servers(place: &Place, text: &str) {
+fn say_removed_servers(place: &ConfigLocation, text: &str) {
     let (path, title) = (place.path.display(), place.client.title());
     let left = server_names(place, text);
     let removed = write::backups(&place.path).into_iter().find_map(|backup| {
@@ -91,15 +91,16 @@ fn say_removed_servers(place: &Place, text: &str) {
 }
 
 /// Returns the names of the servers in the text of a client's file, without Pegboard.
-fn server_names(place: &Place, text: &str) -> Vec<String> {
+fn server_names(place: &ConfigLocation, text: &str) -> Vec<String> {
     let content = read::content(text, place).unwrap_or_default();
-    let is_pegboard = |entry: &read::Entry| entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
+    let is_pegboard =
+        |entry: &read::ServerEntry| entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
     let entries = content.entries.into_iter().filter(|entry| entry.project == place.project && !is_pegboard(entry));
     entries.map(|entry| entry.name).collect()
 }
 
 /// Removes the prompt hook from Claude Code's settings, and returns whether it was there.
-fn remove_hook(project: Option<&Path>, surroundings: &Surroundings<'_>) -> Result<bool, CliError> {
+fn remove_hook(project: Option<&Path>, surroundings: &SystemEnvironment<'_>) -> Result<bool, CliError> {
     let Some(path) = hooks::file(surroundings, project) else { return Ok(false) };
     let shown = path.display();
     let old = read::text(&path).map_err(|error| CliError::new(format!("`{shown}` {error}")))?;

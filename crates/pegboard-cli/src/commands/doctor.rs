@@ -23,7 +23,7 @@ pub(crate) use self::finding::reference;
 use self::{
     finding::{Finding, Severity},
     mask::Mask,
-    start::{Condition, Patient},
+    start::{CheckedServer, StartResult},
 };
 use super::serve::runtime;
 use crate::{
@@ -75,7 +75,7 @@ pub(crate) struct DoctorArgs {
 }
 
 /// The configuration that is checked.
-struct Case {
+struct CheckedConfig {
     path: PathBuf,
     config: Config,
     problems: Problems,
@@ -83,7 +83,7 @@ struct Case {
     written: Vec<(String, Server)>,
 }
 
-impl Case {
+impl CheckedConfig {
     fn read(content: &Content, only: &[String]) -> Result<Self, CliError> {
         let path = content.path().to_owned();
         let (mut config, problems) = content.examine()?;
@@ -113,7 +113,7 @@ impl Case {
 struct Report {
     config: PathBuf,
     findings: Vec<Finding>,
-    patients: Vec<Patient>,
+    patients: Vec<CheckedServer>,
 }
 
 impl Report {
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         false => source.load(args.state.as_deref())?.map_or_else(|| Content::load(&path), Ok)?,
     };
     logging::start(&args.log, "off", None)?;
-    let case = Case::read(&content, &args.server)?;
+    let case = CheckedConfig::read(&content, &args.server)?;
     let mask = Mask::of(&case);
     let mut findings = file::problems(&case.problems);
     findings.extend(file::unused_settings(&case.config.notices));
@@ -166,19 +166,23 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
 }
 
 /// Starts the servers that can be started, and checks their tools.
-fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Result<Vec<Patient>, CliError> {
+fn examined(
+    case: &CheckedConfig,
+    args: &DoctorArgs,
+    findings: &mut Vec<Finding>,
+) -> Result<Vec<CheckedServer>, CliError> {
     let has_error =
         |name: &str| findings.iter().any(|finding| finding.is_error() && finding.server.as_deref() == Some(name));
     let mut patients = Vec::new();
     let mut startable: Vec<ServerConfig> = Vec::new();
     for server in &case.config.servers {
         let condition = match server.is_enabled {
-            false => Condition::Disabled,
-            true if args.offline => Condition::NotStarted,
-            true if has_error(&server.name) => Condition::NotStarted,
-            true => Condition::Failed,
+            false => StartResult::Disabled,
+            true if args.offline => StartResult::NotStarted,
+            true if has_error(&server.name) => StartResult::NotStarted,
+            true => StartResult::Failed,
         };
-        if condition == Condition::Failed {
+        if condition == StartResult::Failed {
             let mut server = server.clone();
             // One whose tools are known would wait for a call.
             server.lazy = Some(false);
@@ -186,7 +190,7 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
             server.timeouts.connect = limit.map_or(server.timeouts.connect, |limit| limit.min(server.timeouts.connect));
             startable.push(server);
         }
-        patients.push(Patient::new(&server.name, condition));
+        patients.push(CheckedServer::new(&server.name, condition));
     }
     if startable.is_empty() {
         return Ok(patients);
@@ -208,7 +212,7 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
 
 /// Sorts findings: general ones first, then by server in the order of the configuration, the most
 /// severe first.
-fn sorted(mut findings: Vec<Finding>, patients: &[Patient]) -> Vec<Finding> {
+fn sorted(mut findings: Vec<Finding>, patients: &[CheckedServer]) -> Vec<Finding> {
     let place = |finding: &Finding| {
         let server = finding.server.as_ref();
         server.map_or(0, |name| 1 + patients.iter().position(|one| one.name == *name).unwrap_or(patients.len()))

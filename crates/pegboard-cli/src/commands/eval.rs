@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 pub(crate) use self::args::EvalArgs;
 use self::args::RankerChoice;
 use crate::{
-    Outcome, catalogs, cli::options::Format, config::Config, embeddings::Asked, error::CliError, models, output,
-    progress::Progress, rankers::RankerName,
+    Outcome, catalogs, cli::options::Format, config::Config, embeddings::EmbeddingsClient, error::CliError, models,
+    output, progress::Progress, rankers::RankerName,
 };
 
 /// Depth to which rankings are evaluated.
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
         names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
     let model = models::read(args.model.model.as_deref())?;
-    let asked = Asked::open(&args.embeddings, &Config::default())?.map(|asked| (asked, OnceCell::new()));
+    let asked = EmbeddingsClient::open(&args.embeddings, &Config::default())?.map(|asked| (asked, OnceCell::new()));
     let rankers = names
         .iter()
         .map(|name| measure(&*name.build(model.as_ref(), Settings::default().token_bonus), &data, asked.as_ref()))
@@ -130,7 +130,7 @@ fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap
 fn vectors<'a>(
     ranker: &dyn Ranker,
     data: &Data,
-    (asked, known): &'a (Asked, OnceCell<Vectors>),
+    (asked, known): &'a (EmbeddingsClient, OnceCell<Vectors>),
 ) -> Option<&'a Vectors> {
     if !asked.embed_tools(ranker, &data.catalog) || !asked.has_tools() {
         return None;
@@ -141,7 +141,11 @@ fn vectors<'a>(
     }))
 }
 
-fn measure(ranker: &dyn Ranker, data: &Data, asked: Option<&(Asked, OnceCell<Vectors>)>) -> (&'static str, Measured) {
+fn measure(
+    ranker: &dyn Ranker,
+    data: &Data,
+    asked: Option<&(EmbeddingsClient, OnceCell<Vectors>)>,
+) -> (&'static str, Measured) {
     ranker.prepare(&data.catalog);
     let vectors = asked.and_then(|asked| vectors(ranker, data, asked));
     let progress = Progress::new(data.queries.len(), ranker.name());

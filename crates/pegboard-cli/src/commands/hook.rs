@@ -16,7 +16,7 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     error::{CliError, say},
-    gateway_client::{self, Contact},
+    gateway_client::{self, GatewayClient},
     output,
     rankers::RankerName,
     source::ConfigArgs,
@@ -71,7 +71,7 @@ fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
     let (source, state) = (args.config.source(), args.state.as_deref());
     let Some(door) = gateway_client::running_door(&source, state)? else { return Ok(None) };
     let settings = gateway_client::trusted_config(&source, state)?.gateway;
-    let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
+    let catalog = runtime()?.block_on(GatewayClient::Running(door).catalog())?;
     let ranker: std::sync::Arc<dyn Ranker> = RankerName::default().build(None, 0.0).into();
     let everything = Selection::everything();
     let ranking = ranker.rank(&Query { limit: 1, ..Query::new(&prompt) }, &catalog, &everything);

@@ -21,11 +21,11 @@ use crate::{
     cli::options::{Format, OutputArgs},
     clients::{
         Client,
-        config_files::{Os, Surroundings, project_of},
+        config_files::{Os, SystemEnvironment, project_of},
         edit,
         edit::json::rendered,
         read,
-        secrets::{self, Moved},
+        secrets::{self, MovedSecret},
         sections,
         show::{printable, printable_line, quoted, shortened},
         variables, write,
@@ -72,9 +72,9 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     let env = |name: &str| std::env::var(name).ok();
-    let surroundings = Surroundings { os: Os::current(), env: &env };
+    let surroundings = SystemEnvironment { os: Os::current(), env: &env };
     let target = target(args, &surroundings)?;
-    let target = target.map(|path| Target::open(path, args.force)).transpose()?;
+    let target = target.map(|path| ImportTarget::open(path, args.force)).transpose()?;
 
     let project = match &args.project {
         Some(folder) => std::path::absolute(folder).map_err(|error| CliError::read(folder, error))?,
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     if target.is_some() {
         ask_for_trust(&mut survey)?;
     }
-    let existing = target.as_ref().map(Target::existing).transpose()?.unwrap_or_default();
+    let existing = target.as_ref().map(ImportTarget::existing).transpose()?.unwrap_or_default();
     let known = existing.names.len();
     let mut report = Report::new(Plan::of(&survey, existing), survey, &surroundings, args.secrets_to_env);
     if report.plan.servers.is_empty() {
@@ -129,7 +129,7 @@ fn ask_for_trust(survey: &mut Survey) -> Result<(), CliError> {
 }
 
 /// Returns the file to write, if any.
-fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, CliError> {
+fn target(args: &ImportArgs, surroundings: &SystemEnvironment<'_>) -> Result<Option<PathBuf>, CliError> {
     if !args.write {
         return Ok(args.output.clone());
     }
@@ -140,7 +140,7 @@ fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<P
 }
 
 /// The file to write.
-struct Target {
+struct ImportTarget {
     path: PathBuf,
     /// The present text of the file, if it exists.
     old: Option<String>,
@@ -148,7 +148,7 @@ struct Target {
     is_replaced: bool,
 }
 
-impl Target {
+impl ImportTarget {
     fn open(path: PathBuf, is_replaced: bool) -> Result<Self, CliError> {
         let old = read::text(&path).map_err(|error| CliError::new(format!("`{}` {error}", path.display())))?;
         let is_blank = old.as_deref().is_none_or(|text| text.trim().is_empty());
@@ -211,7 +211,7 @@ struct Report {
     /// Variables that enabled servers need and that are not set.
     unset: Vec<String>,
     /// Secrets that were moved to variables, with their server.
-    moved: Vec<(String, Moved)>,
+    moved: Vec<(String, MovedSecret)>,
     written: Option<PathBuf>,
     backup: Option<PathBuf>,
     /// Servers of the old file that are not in the new one.
@@ -220,7 +220,7 @@ struct Report {
 }
 
 impl Report {
-    fn new(mut plan: Plan, survey: Survey, surroundings: &Surroundings<'_>, move_secrets: bool) -> Self {
+    fn new(mut plan: Plan, survey: Survey, surroundings: &SystemEnvironment<'_>, move_secrets: bool) -> Self {
         let mut moved = Vec::new();
         let mut taken = taken_variables(&plan);
         for (name, server) in &mut plan.servers {
@@ -298,7 +298,7 @@ impl Report {
     }
 
     /// Prints the result, and the next steps.
-    fn say(&self, surroundings: &Surroundings<'_>) {
+    fn say(&self, surroundings: &SystemEnvironment<'_>) {
         let servers = output::counted(self.plan.servers.len(), "server");
         match &self.written {
             Some(path) => {
@@ -322,7 +322,7 @@ impl Report {
         self.say_left_out();
         if !self.moved.is_empty() {
             say("before `pegboard serve`, set these variables to the values in the clients' files:");
-            for (name, Moved { variable, place }) in &self.moved {
+            for (name, MovedSecret { variable, place }) in &self.moved {
                 let row = self.plan.rows.iter().find(|row| row.is_written_as(name));
                 let path = row.map(|row| shortened(&self.survey.files[row.file].place.path, self.home.as_deref()));
                 let path = path.map(|path| format!(" in {path}")).unwrap_or_default();

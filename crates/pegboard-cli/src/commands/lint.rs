@@ -32,7 +32,7 @@ const MAX_TOOLS_BY_MEANING: usize = 20_000;
 
 /// The effect of a baseline.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct BaselineEffect {
     /// Number of findings that it suppresses.
     findings: usize,
     /// Number of entries without a finding.
@@ -40,11 +40,11 @@ struct Known {
 }
 
 /// The content of the output.
-struct Page {
+struct LintPage {
     report: Report,
     /// The ranker that was used for the searches.
     ranker: &'static str,
-    known: Option<Known>,
+    known: Option<BaselineEffect>,
     is_over: bool,
 }
 
@@ -101,12 +101,12 @@ fn show(
     let known = match baseline {
         Some(path) => {
             let (findings, gone) = read_baseline(path)?.apply(&mut report);
-            Some(Known { findings, gone })
+            Some(BaselineEffect { findings, gone })
         }
         None => None,
     };
     let is_over = report.is_over(thresholds);
-    let page = Page { report, ranker, known, is_over };
+    let page = LintPage { report, ranker, known, is_over };
     match args.output.format() {
         Format::Json => output::json(&show::json(&page))?,
         Format::Text => output::text(&show::text(&page, output::width()))?,
@@ -177,7 +177,7 @@ mod tests {
             let ranker = ranker(&catalog(count)).name();
             assert_eq!(ranker, name);
             let report = Report { tools: count, ..Report::default() };
-            let page = Page { report, ranker, known: None, is_over: false };
+            let page = LintPage { report, ranker, known: None, is_over: false };
             assert_eq!(show::text(&page, 100).contains("searched with the `lexical` ranker"), is_told);
             assert_eq!(show::json(&page)["ranker"], name);
         }

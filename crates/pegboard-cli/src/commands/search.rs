@@ -23,9 +23,9 @@ use crate::{
     catalogs,
     cli::options::Format,
     config::Config,
-    embeddings::Asked,
+    embeddings::EmbeddingsClient,
     error::CliError,
-    gateway_client::{Contact, Start},
+    gateway_client::{GatewayClient, ServersToStart},
     models, output,
     progress::Progress,
     source::Source,
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         least_confidence: args.least_confidence,
         ..Query::new(&text)
     };
-    let asked = Asked::open(&args.embeddings, &config)?;
+    let asked = EmbeddingsClient::open(&args.embeddings, &config)?;
     // Without vectors of tools that of the query is of no use.
     let asked = asked.filter(|asked| asked.embed_tools(&*ranker, &catalog) && asked.has_tools());
     let vectors = asked.map(|asked| asked.query(&*ranker, &text));
@@ -155,7 +155,7 @@ fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalo
     }
     let state = args.embeddings.state.as_deref();
     runtime()?.block_on(async {
-        let contact = Contact::open(source, state, Start::All).await?;
+        let contact = GatewayClient::open(source, state, ServersToStart::All).await?;
         let catalog = contact.catalog().await;
         contact.close().await;
         catalog

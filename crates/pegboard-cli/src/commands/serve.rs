@@ -25,7 +25,8 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::args::ServeArgs;
 use self::{
-    file_versions::Marks, presence::Presence, record::Recording, reload::Followed, watched_model::FollowedModel,
+    file_versions::FileVersions, presence::Presence, record::Recording, reload::ConfigWatcher,
+    watched_model::WatchedModel,
 };
 use crate::{
     Outcome,
@@ -39,8 +40,8 @@ use crate::{
     rankers::shared_rankers,
     running_gateways,
     source::{self, Source},
-    telemetry::{Off, Telemetry},
-    usage::{self, Keeper},
+    telemetry::{Telemetry, TelemetryOff},
+    usage::{self, UsageLearner},
 };
 
 /// The default listen address.
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let content = source.load(args.state.as_deref())?;
     let (config, files) = match content {
         Some(content) => file_versions::read(source.path().unwrap_or(Path::new("")), || Ok(content)),
-        None => (source::demo(), Marks::new()),
+        None => (source::demo(), FileVersions::new()),
     };
     let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
@@ -85,11 +86,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         telemetry.as_ref().ok(),
         Some(&log),
     )?;
-    let telemetry = telemetry.inspect_err(Off::log).ok();
+    let telemetry = telemetry.inspect_err(TelemetryOff::log).ok();
     let learner = usage::keeper(config.usage, state.as_deref(), source.path());
     config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
     config.gateway.after_change = Some(memory::give_back);
-    let kept = Kept { source, state, files, learner, log };
+    let kept = ServeContext { source, state, files, learner, log };
     let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
@@ -139,17 +140,22 @@ fn cannot_listen(error: ListenError, state: Option<&Path>) -> CliError {
 }
 
 /// The surroundings of a gateway, without its configuration.
-struct Kept {
+struct ServeContext {
     source: Source,
     state: Option<PathBuf>,
     /// The versions of the configuration files when they were read.
-    files: Marks,
-    learner: Option<Arc<Keeper>>,
+    files: FileVersions,
+    learner: Option<Arc<UsageLearner>>,
     log: Arc<LogBuffer>,
 }
 
-async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<Telemetry>) -> Result<(), CliError> {
-    let Kept { source, state, files, learner, log } = kept;
+async fn serve(
+    args: &ServeArgs,
+    config: Config,
+    kept: ServeContext,
+    telemetry: Option<Telemetry>,
+) -> Result<(), CliError> {
+    let ServeContext { source, state, files, learner, log } = kept;
     let format = args.log.log_format;
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -165,7 +171,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let recording = Recording::open(args)?;
     let embeddings = embeddings::chosen(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
-    let model = FollowedModel::read(args.model.model.clone(), config.model)?;
+    let model = WatchedModel::read(args.model.model.clone(), config.model)?;
     let bonus = config.gateway.discovery.token_bonus;
     let rankers = shared_rankers(config.ranker, model.model(), bonus, embedder.clone());
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
@@ -180,7 +186,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
-        let followed = Followed {
+        let followed = ConfigWatcher {
             path,
             needs_trust: matches!(source, Source::Folder(_)).then(|| args.state.clone()),
             waits_for_trust: false,

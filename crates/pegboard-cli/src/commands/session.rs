@@ -19,11 +19,11 @@ use crate::{
     cli::options,
     config::{Config, state::StateFolder},
     configured_tools,
-    embeddings::Asked,
+    embeddings::EmbeddingsClient,
     error::{CliError, warn},
     models, output,
     rankers::RankerName,
-    usage::{self, Keeper},
+    usage::{self, UsageLearner},
 };
 
 /// Maximum length of an input line; a longer one is rejected and the session continues.
@@ -31,9 +31,9 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
     let learner = args.usage.then(|| learner(args)).transpose()?;
-    let asked = Asked::open(&args.embeddings, &Config::default())?;
+    let asked = EmbeddingsClient::open(&args.embeddings, &Config::default())?;
     let session = open(args, learner.as_ref(), asked.as_ref())?;
-    let mut talk = Talk { session, learner, asked };
+    let mut talk = SessionRunner { session, learner, asked };
     let ended = if stdin().is_terminal() { repl::run(&mut talk) } else { serve_lines(&mut talk) };
     if let Some(learner) = &talk.learner {
         learner.finish();
@@ -42,23 +42,23 @@ pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
 }
 
 /// A session with its usage learner and its embeddings endpoint.
-struct Talk {
+struct SessionRunner {
     session: Session,
-    learner: Option<Keeper>,
-    asked: Option<Asked>,
+    learner: Option<UsageLearner>,
+    asked: Option<EmbeddingsClient>,
 }
 
-fn learner(args: &SessionArgs) -> Result<Keeper, CliError> {
+fn learner(args: &SessionArgs) -> Result<UsageLearner, CliError> {
     let Some(state) = StateFolder::default().resolve(args.embeddings.state.as_deref()) else {
         return Err(CliError::new("`--usage` needs a state folder").hint("name one with `--state FOLDER`"));
     };
     let folder = usage::folder(&state);
-    Keeper::open(&folder, usage::catalog_of(None, &args.catalog), HabitSettings::default())
+    UsageLearner::open(&folder, usage::catalog_of(None, &args.catalog), HabitSettings::default())
         .map_err(|error| usage::unusable(&folder, error))
 }
 
 /// Answers requests from standard input, one JSON object per line.
-fn serve_lines(talk: &mut Talk) -> Result<Outcome, CliError> {
+fn serve_lines(talk: &mut SessionRunner) -> Result<Outcome, CliError> {
     let mut input = BufReader::new(stdin().lock());
     let mut line = Vec::new();
     loop {
@@ -99,7 +99,11 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
     }
 }
 
-fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> Result<Session, CliError> {
+fn open(
+    args: &SessionArgs,
+    learner: Option<&UsageLearner>,
+    asked: Option<&EmbeddingsClient>,
+) -> Result<Session, CliError> {
     let asked_for = Selection::everything()
         .allow_servers(&args.shown.servers)
         .allow_tools(&args.shown.tools)
@@ -142,7 +146,7 @@ fn with_readers(catalog: &Catalog) -> Catalog {
 }
 
 /// Answers one request.
-fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
+fn serve(talk: &mut SessionRunner, request: &Value) -> Result<Value, String> {
     let session = &mut talk.session;
     match request.get("op").and_then(Value::as_str) {
         Some("list") => {
@@ -173,7 +177,7 @@ fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
     }
 }
 
-impl Talk {
+impl SessionRunner {
     /// Answers a call, with the vectors of its queries if they are available.
     fn call(&mut self, name: &str, arguments: &Value) -> CallAnswer {
         let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
@@ -191,7 +195,7 @@ impl Talk {
     }
 }
 
-fn call(talk: &mut Talk, name: &str, arguments: &Value) -> Value {
+fn call(talk: &mut SessionRunner, name: &str, arguments: &Value) -> Value {
     let answer = talk.call(name, arguments);
     let mut reply = Map::new();
     match answer.target {

@@ -19,8 +19,8 @@ use crate::{
     cli::options::Format,
     error::{CliError, say},
     gateway_client::{
-        AskError, Door,
-        find::{self, Found, GatewayArgs},
+        EndpointError, GatewayEndpoint,
+        find::{self, FoundGateways, GatewayArgs},
     },
     output::{self, FAINT},
 };
@@ -56,18 +56,18 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
     let is_json = args.json || args.format == Some(Format::Json);
     runtime()?.block_on(async {
         match found {
-            Found::One(door) if args.watch => watch::watch(&door).await,
-            Found::One(door) => one(&door, is_json).await,
-            Found::Several(_) if args.watch => {
+            FoundGateways::One(door) if args.watch => watch::watch(&door).await,
+            FoundGateways::One(door) => one(&door, is_json).await,
+            FoundGateways::Several(_) if args.watch => {
                 Err(CliError::new("several gateways are running")
                     .hint("choose one with `--config`, `--url` or `--socket`"))
             }
-            Found::Several(doors) => several(&doors, is_json).await,
+            FoundGateways::Several(doors) => several(&doors, is_json).await,
         }
     })
 }
 
-async fn one(door: &Door, is_json: bool) -> Result<Outcome, CliError> {
+async fn one(door: &GatewayEndpoint, is_json: bool) -> Result<Outcome, CliError> {
     let status = match door.status().await {
         Ok(status) => status,
         Err(error) => return fail(door, error),
@@ -81,7 +81,7 @@ async fn one(door: &Door, is_json: bool) -> Result<Outcome, CliError> {
 }
 
 /// Returns why there is no status: exit code 1 if no gateway is running, otherwise an error.
-fn fail(door: &Door, error: AskError) -> Result<Outcome, CliError> {
+fn fail(door: &GatewayEndpoint, error: EndpointError) -> Result<Outcome, CliError> {
     let is_nobody = error.is_nobody();
     let error = error.explain(door);
     if !is_nobody {
@@ -92,7 +92,7 @@ fn fail(door: &Door, error: AskError) -> Result<Outcome, CliError> {
 }
 
 /// Prints one line for each of several gateways.
-async fn several(doors: &[Door], is_json: bool) -> Result<Outcome, CliError> {
+async fn several(doors: &[GatewayEndpoint], is_json: bool) -> Result<Outcome, CliError> {
     let mut statuses = Vec::with_capacity(doors.len());
     let mut text = String::new();
     for door in doors {

@@ -16,7 +16,7 @@ use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
     error::{CliError, say},
-    gateway_client::{Contact, Start},
+    gateway_client::{GatewayClient, ServersToStart},
     output,
     rankers::RankerName,
     source::ConfigArgs,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     let source = args.config.source();
     source.announce();
     let catalog = runtime()?.block_on(async {
-        let contact = Contact::open(&source, args.state.as_deref(), Start::All).await?;
+        let contact = GatewayClient::open(&source, args.state.as_deref(), ServersToStart::All).await?;
         let catalog = contact.catalog().await;
         contact.close().await;
         catalog
@@ -80,19 +80,19 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     match args.output.format() {
         Format::Json => output::json(&chosen.tools().iter().map(|tool| to_json(tool)).collect::<Vec<_>>())?,
         Format::Text => match &chosen {
-            Chosen::Named(tool) => output::text(&details(tool))?,
-            Chosen::Several(tools) => print(tools)?,
-            Chosen::Nothing(_) => {}
+            ToolChoice::Named(tool) => output::text(&details(tool))?,
+            ToolChoice::Several(tools) => print(tools)?,
+            ToolChoice::Nothing(_) => {}
         },
     }
-    if let Chosen::Nothing(nearest) = &chosen {
+    if let ToolChoice::Nothing(nearest) = &chosen {
         say(&nothing(query, nearest));
     }
     Ok(if chosen.tools().is_empty() { Outcome::No } else { Outcome::Yes })
 }
 
 /// The tools to show.
-enum Chosen {
+enum ToolChoice {
     /// The tool of this name.
     Named(Arc<Tool>),
     /// All tools, or those that a query finds, the best first.
@@ -101,7 +101,7 @@ enum Chosen {
     Nothing(Vec<String>),
 }
 
-impl Chosen {
+impl ToolChoice {
     fn tools(&self) -> &[Arc<Tool>] {
         match self {
             Self::Named(tool) => std::slice::from_ref(tool),
@@ -125,29 +125,29 @@ fn check_servers(servers: &[String], catalog: &Catalog) -> Result<(), CliError> 
 }
 
 /// Returns all tools, the one of which the query is the name, or those that match it.
-fn choose(catalog: &Catalog, selection: &Selection, query: &str, limit: Option<usize>) -> Result<Chosen, CliError> {
+fn choose(catalog: &Catalog, selection: &Selection, query: &str, limit: Option<usize>) -> Result<ToolChoice, CliError> {
     let visible = || catalog.iter().filter(|tool| selection.allows(tool)).cloned();
     if query.is_empty() {
         let tools: Vec<Arc<Tool>> = visible().take(limit.unwrap_or(usize::MAX)).collect();
-        return Ok(if tools.is_empty() { Chosen::Nothing(Vec::new()) } else { Chosen::Several(tools) });
+        return Ok(if tools.is_empty() { ToolChoice::Nothing(Vec::new()) } else { ToolChoice::Several(tools) });
     }
     if !query.contains(char::is_whitespace)
         && let Callee::Direct(tool) = session(catalog.clone(), selection.clone()).resolve(query, &Value::Null)
     {
-        return Ok(Chosen::Named(tool));
+        return Ok(ToolChoice::Named(tool));
     }
     let ranker = RankerName::default().build(None, 0.0);
     let query = Query { limit: limit.unwrap_or(LIMIT), ..Query::new(query) };
     let ranking = ranker.rank(&query, catalog, selection).map_err(|error| CliError::new(error.to_string()))?;
     if ranking.hits.is_empty() {
         let nearest = ranking.withheld.iter().take(NEAREST).map(|hit| hit.tool.name().to_owned());
-        return Ok(Chosen::Nothing(nearest.collect()));
+        return Ok(ToolChoice::Nothing(nearest.collect()));
     }
     let ids: Vec<&str> = ranking.hits.iter().map(|hit| hit.tool.id()).collect();
     let place = |tool: &Arc<Tool>| ids.iter().position(|id| *id == tool.id());
     let mut found: Vec<(usize, Arc<Tool>)> = visible().filter_map(|tool| Some((place(&tool)?, tool))).collect();
     found.sort_by_key(|(place, _)| *place);
-    Ok(Chosen::Several(found.into_iter().map(|(_, tool)| tool).collect()))
+    Ok(ToolChoice::Several(found.into_iter().map(|(_, tool)| tool).collect()))
 }
 
 /// Returns a session over the tools of a catalog, to find one by any spelling of its name.

@@ -12,7 +12,7 @@ use crate::{
     error::{CliError, say},
     output,
     source::Source,
-    trust::{self, Condition},
+    trust::{self, TrustState},
 };
 
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ fn list(args: &TrustArgs, state: Option<&str>) -> Result<Outcome, CliError> {
         }
         Format::Text => {
             let line = |file: &trust::Trusted| match file.condition() {
-                Condition::Unchanged => format!("{}\n", file.path.display()),
+                TrustState::Unchanged => format!("{}\n", file.path.display()),
                 other => format!("{} ({})\n", file.path.display(), other.as_str()),
             };
             output::text(&files.iter().map(line).collect::<String>())?;

@@ -13,7 +13,7 @@ use crate::{
     config::{self, Config},
     error::CliError,
     output::{self, FAINT, STRONG},
-    usage::{self, Book, Scope},
+    usage::{self, LearnedHabits, Scope},
 };
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct UsageArgs {
 
 pub(crate) fn run(args: &UsageArgs) -> Result<Outcome, CliError> {
     let config = args.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
-    let wanted = Wanted {
+    let wanted = UsageFilter {
         catalog: args.config.as_deref().map(|path| usage::catalog_of(Some(path), &[])),
         caller: args.caller.clone(),
         server: args.server.clone(),
@@ -61,9 +61,9 @@ pub(crate) fn run(args: &UsageArgs) -> Result<Outcome, CliError> {
 }
 
 /// Deletes the selected habits, and returns how many.
-fn reset(args: &UsageArgs, config: &Config, wanted: &Wanted) -> Result<usize, CliError> {
+fn reset(args: &UsageArgs, config: &Config, wanted: &UsageFilter) -> Result<usize, CliError> {
     let Some(file) = usage::open_existing(&config.state, args.state.as_deref())? else { return Ok(0) };
-    let forget = |book: &mut Book| {
+    let forget = |book: &mut LearnedHabits| {
         wanted.check(book)?;
         let forgotten = book.reset(usage::now(), |scope, name, habit| wanted.is(scope, name, habit));
         Ok::<usize, CliError>(forgotten)
@@ -72,13 +72,13 @@ fn reset(args: &UsageArgs, config: &Config, wanted: &Wanted) -> Result<usize, Cl
 }
 
 /// The habits that the arguments select.
-struct Wanted {
+struct UsageFilter {
     catalog: Option<String>,
     caller: Option<String>,
     server: Option<String>,
 }
 
-impl Wanted {
+impl UsageFilter {
     fn is(&self, scope: &Scope, name: &str, habit: &Habit) -> bool {
         self.catalog.as_ref().is_none_or(|catalog| *catalog == scope.catalog)
             && self.caller.as_ref().is_none_or(|caller| *caller == scope.caller(name))
@@ -87,7 +87,7 @@ impl Wanted {
 
     /// Rejects names that no habit has: after a typing mistake nothing is deleted, and the user
     /// must know it.
-    fn check(&self, book: &Book) -> Result<(), CliError> {
+    fn check(&self, book: &LearnedHabits) -> Result<(), CliError> {
         let parts = || book.parts().filter(|(scope, _)| self.catalog.as_ref().is_none_or(|it| *it == scope.catalog));
         let callers: Vec<Cow<'_, str>> = parts().map(|(scope, part)| scope.caller(&part.name)).collect();
         let callers: Vec<&str> = callers.iter().map(|caller| &**caller).collect();
@@ -98,14 +98,14 @@ impl Wanted {
     }
 
     /// Returns the habits, by catalog and caller, the strongest first.
-    fn of(&self, book: &Book, settings: HabitSettings) -> Result<Vec<Row>, CliError> {
+    fn of(&self, book: &LearnedHabits, settings: HabitSettings) -> Result<Vec<HabitRow>, CliError> {
         self.check(book)?;
         let now = usage::now();
         let faded = Habits::new(settings);
         let mut rows = Vec::new();
         for (scope, part) in book.parts() {
             let wanted = part.habits.iter().filter(|habit| self.is(scope, &part.name, habit));
-            rows.extend(wanted.map(|habit| Row {
+            rows.extend(wanted.map(|habit| HabitRow {
                 catalog: scope.catalog.clone(),
                 caller: scope.caller(&part.name).into_owned(),
                 words: habit.stems.join(" "),
@@ -115,8 +115,8 @@ impl Wanted {
             }));
         }
         rows.sort_by(|a, b| {
-            let place = |row: &Row| (row.catalog.clone(), row.caller.clone());
-            let words = |row: &Row| (row.words.clone(), row.tool.clone());
+            let place = |row: &HabitRow| (row.catalog.clone(), row.caller.clone());
+            let words = |row: &HabitRow| (row.words.clone(), row.tool.clone());
             place(a).cmp(&place(b)).then(b.strength.total_cmp(&a.strength)).then_with(|| words(a).cmp(&words(b)))
         });
         Ok(rows)
@@ -138,11 +138,11 @@ fn known(what: &str, name: Option<&str>, names: &[&str]) -> Result<(), CliError>
 }
 
 /// A result that can be printed as JSON or text.
-trait Page: Serialize {
+trait PrintResult: Serialize {
     fn to_text(&self) -> String;
 }
 
-fn print(page: &impl Page, is_json: bool) -> Result<Outcome, CliError> {
+fn print(page: &impl PrintResult, is_json: bool) -> Result<Outcome, CliError> {
     if is_json {
         output::json(page)?;
     } else {
@@ -154,11 +154,11 @@ fn print(page: &impl Page, is_json: bool) -> Result<Outcome, CliError> {
 /// The learned habits; the order of the fields is part of the interface.
 #[derive(Debug, Serialize)]
 struct Learned {
-    habits: Vec<Row>,
+    habits: Vec<HabitRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct HabitRow {
     catalog: String,
     caller: String,
     words: String,
@@ -169,7 +169,7 @@ struct Row {
     last: u64,
 }
 
-impl Page for Learned {
+impl PrintResult for Learned {
     fn to_text(&self) -> String {
         if self.habits.is_empty() {
             return "no usage has been learned\n".to_owned();
@@ -178,7 +178,7 @@ impl Page for Learned {
         for same in self.habits.chunk_by(|a, b| (&a.catalog, &a.caller) == (&b.catalog, &b.caller)) {
             let (catalog, caller) = (text::line(&same[0].catalog), text::line(&same[0].caller));
             page.push_str(&format!("{STRONG}{caller}{STRONG:#} {FAINT}with {catalog}{FAINT:#}\n"));
-            let row = |row: &Row| {
+            let row = |row: &HabitRow| {
                 let strength = format!("{:.2}", row.strength);
                 vec![strength, text::line(&row.tool).into_owned(), text::line(&row.words).into_owned()]
             };
@@ -193,7 +193,7 @@ struct Forgotten {
     forgotten: usize,
 }
 
-impl Page for Forgotten {
+impl PrintResult for Forgotten {
     fn to_text(&self) -> String {
         match self.forgotten {
             0 => "there is no learned usage to delete\n".to_owned(),

@@ -25,7 +25,7 @@ fn shape() -> Shape {
 
 /// The values of `connections`: limits of the listener, and two of the gateway.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct ConnectionsDraft {
     listener: ConnectionLimits,
     streams: usize,
     unread_bytes: usize,
@@ -33,7 +33,7 @@ pub(super) struct Draft {
 
 /// Reads `connections`.
 pub(super) fn read(node: &Node<'_>, config: &mut Config, scope: &mut Scope<'_>) {
-    let mut draft = Draft {
+    let mut draft = ConnectionsDraft {
         listener: config.listen.connections,
         streams: config.gateway.streams_per_caller,
         unread_bytes: config.gateway.unread_bytes_per_caller,
@@ -57,7 +57,7 @@ pub(super) fn read_proxies(node: &Node<'_>, scope: &mut Scope<'_>) -> TrustedPro
     TrustedProxies(networks)
 }
 
-static SECTION: Section<Draft> = Section::new(
+static SECTION: Section<ConnectionsDraft> = Section::new(
     "connections",
     "Limits on concurrent connections. At a limit, an idle connection is closed in favor of the new one, \
      unauthenticated connections first; if none is idle, the new one is answered with 503 and `Retry-After`. The \
@@ -67,14 +67,18 @@ static SECTION: Section<Draft> = Section::new(
             "total",
             Kind::Count { least: 1 },
             "Maximum number of connections, not counting reserved ones.",
-            |node, draft: &mut Draft, scope| set(&mut draft.listener.total, node.as_count_from(1, scope.problems)),
+            |node, draft: &mut ConnectionsDraft, scope| {
+                set(&mut draft.listener.total, node.as_count_from(1, scope.problems))
+            },
         )
         .default("1024"),
         Key::new(
             "reserved",
             Kind::Count { least: 0 },
             "Additional connections that serve only `/health`, `/ready` and `/control/` when all others are in use.",
-            |node, draft: &mut Draft, scope| set(&mut draft.listener.reserved, node.as_count(scope.problems)),
+            |node, draft: &mut ConnectionsDraft, scope| {
+                set(&mut draft.listener.reserved, node.as_count(scope.problems))
+            },
         )
         .default("16"),
         Key::new(
@@ -82,7 +86,7 @@ static SECTION: Section<Draft> = Section::new(
             Kind::Count { least: 1 },
             "Maximum number of connections from one address, or from one IPv6 /64 network. Behind `trustedProxies`: \
              requests in progress from one address.",
-            |node, draft: &mut Draft, scope| {
+            |node, draft: &mut ConnectionsDraft, scope| {
                 set(&mut draft.listener.per_address, node.as_count_from(1, scope.problems));
             },
         )
@@ -91,14 +95,16 @@ static SECTION: Section<Draft> = Section::new(
             "perToken",
             Kind::Count { least: 1 },
             "Maximum number of requests in progress per token, including event streams.",
-            |node, draft: &mut Draft, scope| set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems)),
+            |node, draft: &mut ConnectionsDraft, scope| {
+                set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems))
+            },
         )
         .default("128"),
         Key::new(
             "streamsPerToken",
             Kind::Count { least: 1 },
             "Maximum number of open event streams per token, or per address if there are no tokens.",
-            |node, draft: &mut Draft, scope| set(&mut draft.streams, node.as_count_from(1, scope.problems)),
+            |node, draft: &mut ConnectionsDraft, scope| set(&mut draft.streams, node.as_count_from(1, scope.problems)),
         )
         .default("64"),
         Key::new(
@@ -107,14 +113,16 @@ static SECTION: Section<Draft> = Section::new(
             "Maximum size in bytes of responses that clients have not read yet, per token, or per address if there \
              are no tokens. A response over the limit is replaced by an error; a single response is always sent. \
              Responses of up to 64 KiB are not counted.",
-            |node, draft: &mut Draft, scope| set(&mut draft.unread_bytes, node.as_count_from(1, scope.problems)),
+            |node, draft: &mut ConnectionsDraft, scope| {
+                set(&mut draft.unread_bytes, node.as_count_from(1, scope.problems))
+            },
         )
         .default("134217728"),
         Key::new(
             "headerTimeout",
             Kind::Duration { may_be_zero: false },
             "Timeout for an unauthenticated connection to send the headers of a request.",
-            |node, draft: &mut Draft, scope| {
+            |node, draft: &mut ConnectionsDraft, scope| {
                 set(&mut draft.listener.header_timeout, node.as_duration(false, scope.problems));
             },
         )

@@ -12,14 +12,14 @@ use pegboard_gateway::Profile;
 use pegboard_upstream::config::{NewServers, Pinning};
 
 use self::keys::KEYS;
-use super::{Config, middleware::Found, misplaced_keys, state::ServerDefaults};
+use super::{Config, middleware::MiddlewareConfig, misplaced_keys, state::ServerDefaults};
 
-pub(super) static SECTION: Section<Draft> =
+pub(super) static SECTION: Section<ConfigDraft> =
     Section { advise: misplaced_keys::advice, ..Section::new("pegboard", "Settings of Pegboard.", KEYS) };
 
 /// The configuration while it is read, with the settings that were given explicitly.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct ConfigDraft {
     pub(super) config: Config,
     /// `pegboard.dialect`.
     profile: Option<Profile>,
@@ -35,9 +35,9 @@ pub(super) struct Draft {
     is_search_off: bool,
 }
 
-impl Draft {
+impl ConfigDraft {
     /// Adds the middleware of the file.
-    pub(super) fn take(&mut self, found: Found) {
+    pub(super) fn take(&mut self, found: MiddlewareConfig) {
         let gateway = &mut self.config.gateway;
         gateway.policies.general = found.default;
         gateway.policies.by_server = found.servers;

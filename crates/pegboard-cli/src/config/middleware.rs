@@ -17,7 +17,7 @@ use super::{
 
 /// The middleware of a file.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct MiddlewareConfig {
     /// The list for every server without a list of its own.
     pub(super) default: Vec<Middleware>,
     /// The lists of single servers.
@@ -35,10 +35,10 @@ pub(super) const KIND: Kind = Kind::Either(&[Kind::Elsewhere("middleware"), Kind
 pub(super) const STAGES_KIND: Kind = Kind::Object(|| STAGES.shape());
 
 /// Reads the middleware of the file and of its servers.
-pub(super) fn read(root: &Node<'_>, found: &mut Found, scope: &mut Scope<'_>) {
+pub(super) fn read(root: &Node<'_>, found: &mut MiddlewareConfig, scope: &mut Scope<'_>) {
     let own = root.get("middleware");
     match &own {
-        Some(node) if node.is_list() => found.default = read_list(node, Place::General, &mut found.search, scope),
+        Some(node) if node.is_list() => found.default = read_list(node, ListPlace::General, &mut found.search, scope),
         Some(node) if node.is_object() => GROUPS.read(node, found, scope),
         Some(node) => node.must_be(KIND, scope.problems),
         None => {}
@@ -64,14 +64,14 @@ pub(super) fn read(root: &Node<'_>, found: &mut Found, scope: &mut Scope<'_>) {
 }
 
 /// Reads the lists in the entries of servers.
-fn read_own_lists(entries: &[Node<'_>], found: &mut Found, scope: &mut Scope<'_>) {
+fn read_own_lists(entries: &[Node<'_>], found: &mut MiddlewareConfig, scope: &mut Scope<'_>) {
     for entry in entries {
         let Some(node) = entry.get("middleware").filter(|node| !node.is_null()) else { continue };
         let server = entry.key();
         if found.servers.iter().any(|(name, _)| name == server) {
             scope.problems.push(node.problem("is a duplicate list for this server").hint("keep one of them"));
         }
-        let list = read_list(&node, Place::Server, &mut found.search, scope);
+        let list = read_list(&node, ListPlace::Server, &mut found.search, scope);
         found.servers.push((server.to_owned(), list));
     }
 }
@@ -92,7 +92,7 @@ fn check_names(lists: &Node<'_>, servers: &[Node<'_>], problems: &mut Problems) 
     }
 }
 
-static GROUPS: Section<Found> = Section::new(
+static GROUPS: Section<MiddlewareConfig> = Section::new(
     "middlewareGroups",
     "A default list of steps, and lists for individual servers.",
     &[
@@ -100,20 +100,22 @@ static GROUPS: Section<Found> = Section::new(
             "default",
             Kind::Reference("middleware"),
             "Steps for every server without its own list.",
-            |node, found: &mut Found, scope| found.default = read_list(node, Place::General, &mut found.search, scope),
+            |node, found: &mut MiddlewareConfig, scope| {
+                found.default = read_list(node, ListPlace::General, &mut found.search, scope)
+            },
         )
         .default("[]"),
         Key::new(
             "servers",
             Kind::Map(&Kind::Reference("serverMiddleware")),
             "Steps for individual servers, instead of the default.",
-            |node, found: &mut Found, scope| read_server_lists(node, Place::Server, found, scope),
+            |node, found: &mut MiddlewareConfig, scope| read_server_lists(node, ListPlace::Server, found, scope),
         )
         .default("{}"),
     ],
 );
 
-static STAGES: Section<Found> = Section {
+static STAGES: Section<MiddlewareConfig> = Section {
     advise: misplaced_keys::advice,
     ..Section::new(
         "httpMiddlewareStages",
@@ -123,8 +125,8 @@ static STAGES: Section<Found> = Section {
                 "proxy",
                 Kind::Reference("middleware"),
                 "Steps for all servers together; they run after the steps of the individual server.",
-                |node, found: &mut Found, scope| {
-                    found.always = read_list(node, Place::General, &mut found.search, scope);
+                |node, found: &mut MiddlewareConfig, scope| {
+                    found.always = read_list(node, ListPlace::General, &mut found.search, scope);
                 },
             )
             .default("[]"),
@@ -132,14 +134,14 @@ static STAGES: Section<Found> = Section {
                 "client",
                 Kind::Object(|| CLIENT.shape()),
                 "Steps per server.",
-                |node, found: &mut Found, scope| CLIENT.read(node, found, scope),
+                |node, found: &mut MiddlewareConfig, scope| CLIENT.read(node, found, scope),
             )
             .default("{}"),
         ],
     )
 };
 
-static CLIENT: Section<Found> = Section {
+static CLIENT: Section<MiddlewareConfig> = Section {
     advise: misplaced_keys::advice,
     ..Section::new(
         "clientMiddleware",
@@ -149,8 +151,8 @@ static CLIENT: Section<Found> = Section {
                 "default",
                 Kind::Reference("serverMiddleware"),
                 "Steps for every server without its own list.",
-                |node, found: &mut Found, scope| {
-                    found.default = read_list(node, Place::Client, &mut found.search, scope);
+                |node, found: &mut MiddlewareConfig, scope| {
+                    found.default = read_list(node, ListPlace::Client, &mut found.search, scope);
                 },
             )
             .default("[]"),
@@ -158,7 +160,7 @@ static CLIENT: Section<Found> = Section {
                 "servers",
                 Kind::Map(&Kind::Reference("serverMiddleware")),
                 "Steps for individual servers, instead of the default.",
-                |node, found: &mut Found, scope| read_server_lists(node, Place::Client, found, scope),
+                |node, found: &mut MiddlewareConfig, scope| read_server_lists(node, ListPlace::Client, found, scope),
             )
             .default("{}"),
         ],
@@ -166,7 +168,7 @@ static CLIENT: Section<Found> = Section {
 };
 
 /// Reads lists of single servers, by the name of the server.
-fn read_server_lists(node: &Node<'_>, place: Place, found: &mut Found, scope: &mut Scope<'_>) {
+fn read_server_lists(node: &Node<'_>, place: ListPlace, found: &mut MiddlewareConfig, scope: &mut Scope<'_>) {
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let list = read_list(&entry, place, &mut found.search, scope);
         found.servers.push((entry.key().to_owned(), list));
@@ -175,7 +177,7 @@ fn read_server_lists(node: &Node<'_>, place: Place, found: &mut Found, scope: &m
 
 /// The place of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ListPlace {
     /// A list for all servers together.
     General,
     /// A list for one server.
@@ -184,7 +186,7 @@ enum Place {
     Client,
 }
 
-impl Place {
+impl ListPlace {
     /// Returns where a search belongs, if not in this place.
     fn elsewhere(self) -> Option<&'static str> {
         match self {
@@ -196,10 +198,10 @@ impl Place {
 }
 
 /// Reads the steps of one list. Disabled steps are read as well, to report their mistakes.
-fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: &mut Scope<'_>) -> Vec<Middleware> {
+fn read_list(node: &Node<'_>, place: ListPlace, search: &mut Option<Search>, scope: &mut Scope<'_>) -> Vec<Middleware> {
     let mut list = Vec::new();
     for item in node.as_list(scope.problems).unwrap_or_default() {
-        let mut entry = Entry { is_enabled: true, step: None };
+        let mut entry = ListEntry { is_enabled: true, step: None };
         ENTRY.read(&item, &mut entry, scope);
         let Some(step) = entry.step else { continue };
         if let Some(hint) = place.elsewhere().filter(|_| step.name == SEARCH) {
@@ -207,9 +209,9 @@ fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: 
             scope.problems.push(problem.hint(hint));
         }
         match (step.read)(&item, scope) {
-            Read::Search(found) => *search = Some(Search { is_off: found.is_off || !entry.is_enabled, ..found }),
-            Read::Step(_) if !entry.is_enabled => {}
-            Read::Step(step) => list.push(step),
+            ParsedStep::Search(found) => *search = Some(Search { is_off: found.is_off || !entry.is_enabled, ..found }),
+            ParsedStep::Step(_) if !entry.is_enabled => {}
+            ParsedStep::Step(step) => list.push(step),
         }
     }
     list
@@ -217,22 +219,22 @@ fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: 
 
 /// An entry of a list, before its `config` is read.
 #[derive(Debug)]
-struct Entry {
+struct ListEntry {
     is_enabled: bool,
     step: Option<&'static Type>,
 }
 
-static ENTRY: Section<Entry> = Section {
-    required: &["type"],
+static ENTRY: Section<ListEntry> = Section {
+    needs: &["type"],
     ..Section::new(
         "step",
         "One middleware step for lists and calls.",
         &[
-            Key::new("type", Kind::OneOf(TYPE_NAMES), "Type of the step.", |node, entry: &mut Entry, scope| {
+            Key::new("type", Kind::OneOf(TYPE_NAMES), "Type of the step.", |node, entry: &mut ListEntry, scope| {
                 let name = node.as_one_of(TYPE_NAMES, scope.problems);
                 entry.step = TYPES.iter().find(|step| Some(step.name) == name);
             }),
-            Key::new("enabled", Kind::Flag, "Whether the step is applied.", |node, entry: &mut Entry, scope| {
+            Key::new("enabled", Kind::Flag, "Whether the step is applied.", |node, entry: &mut ListEntry, scope| {
                 entry.is_enabled = node.as_bool(scope.problems).unwrap_or(true);
             })
             .default("true"),
@@ -255,11 +257,11 @@ pub(super) struct Type {
     pub(super) name: &'static str,
     /// The keys of its `config`.
     pub(super) shape: fn() -> Shape,
-    read: fn(&Node<'_>, &mut Scope<'_>) -> Read,
+    read: fn(&Node<'_>, &mut Scope<'_>) -> ParsedStep,
 }
 
 /// The result of reading an entry.
-enum Read {
+enum ParsedStep {
     Step(Middleware),
     Search(Search),
 }
@@ -274,27 +276,27 @@ pub(super) static TYPES: [Type; 5] = [
     Type {
         name: SEARCH,
         shape: || TOOL_SEARCH.shape(),
-        read: |entry, scope| Read::Search(read_config(&TOOL_SEARCH, entry, scope)),
+        read: |entry, scope| ParsedStep::Search(read_config(&TOOL_SEARCH, entry, scope)),
     },
     Type {
         name: "tool_filter",
         shape: || TOOL_FILTER.shape(),
-        read: |entry, scope| Read::Step(read_config(&TOOL_FILTER, entry, scope).into()),
+        read: |entry, scope| ParsedStep::Step(read_config(&TOOL_FILTER, entry, scope).into()),
     },
     Type {
         name: "logging",
         shape: || LOGGING.shape(),
-        read: |entry, scope| Read::Step(read_config(&LOGGING, entry, scope).into()),
+        read: |entry, scope| ParsedStep::Step(read_config(&LOGGING, entry, scope).into()),
     },
     Type {
         name: "security",
         shape: || SECURITY.shape(),
-        read: |entry, scope| Read::Step(read_config(&SECURITY, entry, scope).into()),
+        read: |entry, scope| ParsedStep::Step(read_config(&SECURITY, entry, scope).into()),
     },
     Type {
         name: "description_enricher",
         shape: || DESCRIPTION_ENRICHER.shape(),
-        read: |entry, scope| Read::Step(read_config(&DESCRIPTION_ENRICHER, entry, scope).into()),
+        read: |entry, scope| ParsedStep::Step(read_config(&DESCRIPTION_ENRICHER, entry, scope).into()),
     },
 ];
 

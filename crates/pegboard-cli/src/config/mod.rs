@@ -43,7 +43,7 @@ use pegboard_upstream::config::{
     servers::{self, read_servers},
 };
 
-use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
+use self::{gateway::ConfigDraft, middleware::MiddlewareConfig, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{
     catalogs::read_bounded, clients::secrets, commands::lint::LintConfig, error::CliError, nesting, rankers::RankerName,
@@ -246,14 +246,14 @@ pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
 /// Parses the configuration in `text`, and returns it with its mistakes.
 pub(crate) fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
     let mut problems = Problems::new();
-    let mut draft = Draft::default();
+    let mut draft = ConfigDraft::default();
     if let Some(document) = Document::parse(text, &mut problems) {
         read_root(&document.root(), &mut draft, &mut Scope { env, problems: &mut problems });
     }
     (draft.settled(), problems)
 }
 
-fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
+fn read_root(root: &Node<'_>, draft: &mut ConfigDraft, scope: &mut Scope<'_>) {
     let Some(entries) = root.as_object(scope.problems) else { return };
     for entry in entries {
         check_root_key(&entry, scope.problems);
@@ -270,8 +270,8 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
             draft.validation.servers.insert(entry.key().to_owned(), is_on);
         }
     }
-    inherit::report_reserved(root, scope.problems);
-    let mut found = Found::default();
+    inherit::refuse_reserved(root, scope.problems);
+    let mut found = MiddlewareConfig::default();
     middleware::read(root, &mut found, scope);
     draft.take(found);
     // Last, because it takes precedence over what follows from middleware.

@@ -273,13 +273,13 @@ fn defaults_are_what_they_are_said_to_be() {
 }
 
 /// A section, its required keys, and its place in the file.
-struct Place {
+struct SectionCase {
     shape: Shape,
     base: Value,
     wrap: fn(Value) -> Value,
 }
 
-impl Place {
+impl SectionCase {
     /// Returns a file with the section, its required keys and `more`.
     fn file(&self, more: Value) -> Value {
         let mut section = self.base.clone();
@@ -291,8 +291,8 @@ impl Place {
 }
 
 /// Returns all sections.
-fn places() -> Vec<Place> {
-    let place = |shape, base, wrap: fn(Value) -> Value| Place { shape, base, wrap };
+fn places() -> Vec<SectionCase> {
+    let place = |shape, base, wrap: fn(Value) -> Value| SectionCase { shape, base, wrap };
     let child = |name: &str, parent: &Shape| -> Shape {
         let kind = parent.keys.iter().find(|key| key.name == name).expect("a key").kind;
         match kind {

@@ -17,7 +17,7 @@ const MAX_REASON: usize = 300;
 
 /// The endpoint of a running gateway.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct GatewayEndpoint {
     /// The name for messages.
     pub(crate) name: String,
     url: String,
@@ -27,7 +27,7 @@ pub(crate) struct Door {
 
 /// An error of a request to a gateway.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub(crate) enum EndpointError {
     #[error("no gateway answers")]
     Nobody(#[source] reqwest::Error),
     #[error("the connection was lost")]
@@ -40,13 +40,13 @@ pub(crate) enum AskError {
     NotGateway,
 }
 
-impl AskError {
+impl EndpointError {
     pub(crate) fn is_nobody(&self) -> bool {
         matches!(self, Self::Nobody(_))
     }
 
     /// Returns an error that names the gateway, with a hint.
-    pub(crate) fn explain(self, door: &Door) -> CliError {
+    pub(crate) fn explain(self, door: &GatewayEndpoint) -> CliError {
         let shown = CliError::new(format!("{}: {self}", door.name));
         match self {
             Self::Nobody(source) => shown
@@ -62,7 +62,7 @@ impl AskError {
     }
 }
 
-impl Door {
+impl GatewayEndpoint {
     /// Returns the endpoint of a gateway at `url`; `/mcp` may be left out.
     pub(crate) fn at(url: &str, token: Option<String>, is_far: bool) -> Result<Self, CliError> {
         let url = url.trim_end_matches('/');
@@ -89,20 +89,25 @@ impl Door {
     }
 
     /// Requests the status of the gateway.
-    pub(crate) async fn status(&self) -> Result<Status, AskError> {
+    pub(crate) async fn status(&self) -> Result<Status, EndpointError> {
         let body = self.get(STATUS).await?;
         let status = serde_json::from_slice(&body).ok().filter(|status: &Status| status.format > 0);
-        status.ok_or(AskError::NotGateway)
+        status.ok_or(EndpointError::NotGateway)
     }
 
     /// Gets a document.
-    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, AskError> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, EndpointError> {
         let request = self.client.get(format!("{}{path}", self.url)).timeout(PATIENCE);
         read(self.send(request).await?, MAX_BYTES).await
     }
 
     /// Posts JSON, and waits for the answer without a timeout.
-    pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Result<Vec<u8>, AskError> {
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Result<Vec<u8>, EndpointError> {
         let mut request = self.client.post(format!("{}{path}", self.url)).body(body);
         request = request.header("content-type", "application/json");
         request = request.header("accept", "application/json, text/event-stream");
@@ -117,12 +122,12 @@ impl Door {
         &self,
         path: &str,
         mut take: impl FnMut(&[u8]) -> Result<(), CliError>,
-    ) -> Result<Result<(), CliError>, AskError> {
+    ) -> Result<Result<(), CliError>, EndpointError> {
         let mut response = self.send(self.client.get(format!("{}{path}", self.url))).await?;
         if !response.status().is_success() {
             return read(response, MAX_BYTES).await.map(|_| Ok(()));
         }
-        while let Some(bytes) = response.chunk().await.map_err(AskError::Broken)? {
+        while let Some(bytes) = response.chunk().await.map_err(EndpointError::Broken)? {
             if let Err(error) = take(&bytes) {
                 return Ok(Err(error));
             }
@@ -130,33 +135,33 @@ impl Door {
         Ok(Ok(()))
     }
 
-    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, AskError> {
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, EndpointError> {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
         let failed = |error: reqwest::Error| {
-            if error.is_connect() { AskError::Nobody(error) } else { AskError::Broken(error) }
+            if error.is_connect() { EndpointError::Nobody(error) } else { EndpointError::Broken(error) }
         };
         request.send().await.map_err(failed)
     }
 }
 
 /// Reads a body of at most `most` bytes.
-async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, AskError> {
+async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, EndpointError> {
     let status = response.status();
     let mut body = Vec::new();
-    while let Some(bytes) = response.chunk().await.map_err(AskError::Broken)? {
+    while let Some(bytes) = response.chunk().await.map_err(EndpointError::Broken)? {
         body.extend_from_slice(&bytes);
         if body.len() > most {
-            return Err(AskError::NotGateway);
+            return Err(EndpointError::NotGateway);
         }
     }
     match status.as_u16() {
         200..=299 => Ok(body),
-        401 => Err(AskError::Token),
+        401 => Err(EndpointError::Token),
         // A call that is refused is answered in its own form.
         400 if body.starts_with(b"{\"jsonrpc\"") => Ok(body),
-        _ => Err(reason(&body).map_or(AskError::NotGateway, AskError::Refused)),
+        _ => Err(reason(&body).map_or(EndpointError::NotGateway, EndpointError::Refused)),
     }
 }
 

@@ -6,13 +6,13 @@ use clap::Args;
 use pegboard_config::keys::did_you_mean;
 use pegboard_upstream::Report;
 
-use super::endpoint::Door;
+use super::endpoint::GatewayEndpoint;
 use crate::{
     catalogs::read_bounded,
     commands::serve::DEFAULT_ADDRESS,
     config::{self, Config, state::StateFolder},
     error::CliError,
-    running_gateways::{self, Running},
+    running_gateways::{self, RunningGateway},
     terminal_text,
 };
 
@@ -45,16 +45,16 @@ pub(crate) struct GatewayArgs {
 
 /// The gateways that a command may mean.
 #[derive(Debug)]
-pub(crate) enum Found {
-    One(Door),
-    Several(Vec<Door>),
+pub(crate) enum FoundGateways {
+    One(GatewayEndpoint),
+    Several(Vec<GatewayEndpoint>),
 }
 
 /// Returns the status of one server of the gateway.
 ///
 /// # Errors
 /// If the gateway has no such server or cannot be asked.
-pub(crate) async fn check_server(door: &Door, name: &str) -> Result<Report, CliError> {
+pub(crate) async fn check_server(door: &GatewayEndpoint, name: &str) -> Result<Report, CliError> {
     let status = door.status().await.map_err(|error| error.explain(door))?;
     if let Some(server) = status.servers.iter().find(|server| server.report.name == name) {
         return Ok(server.report.clone());
@@ -69,20 +69,20 @@ pub(crate) async fn check_server(door: &Door, name: &str) -> Result<Report, CliE
 
 /// Finds the gateway: the one given by flags, else those that run (with the configuration `file`,
 /// if given), else the one at the configured address.
-pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, CliError> {
+pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGateways, CliError> {
     let token = given_token(args)?;
     if let Some(url) = &args.url {
         let token = token.or_else(|| configured_token(file));
-        return Door::at(url, token, true).map(Found::One);
+        return GatewayEndpoint::at(url, token, true).map(FoundGateways::One);
     }
     if let Some(socket) = &args.socket {
-        return Door::behind(socket.clone()).map(Found::One);
+        return GatewayEndpoint::behind(socket.clone()).map(FoundGateways::One);
     }
     let config = file.map(config::read_offline).transpose();
     let mut doors = running(args, file, config.as_ref().ok().and_then(Option::as_ref))
         .into_iter()
         .filter_map(|running| door(running, token.as_deref(), true).transpose())
-        .collect::<Result<Vec<Door>, CliError>>()?;
+        .collect::<Result<Vec<GatewayEndpoint>, CliError>>()?;
     // A gateway that runs keeps its previous configuration while the file has mistakes.
     let config = if doors.is_empty() { config? } else { config.unwrap_or_default() };
     match (doors.len(), config) {
@@ -92,10 +92,10 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, Cli
             let is_port = address.bytes().all(|byte| byte.is_ascii_digit());
             let address = if is_port { format!("127.0.0.1:{address}") } else { address };
             let token = token.or_else(|| config.as_ref().and_then(best_token));
-            Door::at(&address, token, false).map(Found::One)
+            GatewayEndpoint::at(&address, token, false).map(FoundGateways::One)
         }
-        (1, _) => Ok(Found::One(doors.remove(0))),
-        _ => Ok(Found::Several(doors)),
+        (1, _) => Ok(FoundGateways::One(doors.remove(0))),
+        _ => Ok(FoundGateways::Several(doors)),
     }
 }
 
@@ -103,17 +103,17 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, Cli
 ///
 /// # Errors
 /// If several run, or the flags are wrong.
-pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<Door, CliError> {
+pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<GatewayEndpoint, CliError> {
     match find(args, file)? {
-        Found::One(door) => Ok(door),
-        Found::Several(_) => {
+        FoundGateways::One(door) => Ok(door),
+        FoundGateways::Several(_) => {
             Err(CliError::new("several gateways are running").hint("choose one with `--config`, `--url` or `--socket`"))
         }
     }
 }
 
 /// Returns the running gateways, only those with this configuration if one is given.
-fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> Vec<Running> {
+fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> Vec<RunningGateway> {
     let state = config.map_or(StateFolder::Usual, |config| config.state.clone()).resolve(args.state.as_deref());
     let mut running = state.map(|state| running_gateways::list(&running_gateways::folder(&state))).unwrap_or_default();
     if let Some(path) = file {
@@ -124,14 +124,18 @@ fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> 
 }
 
 /// Returns the endpoint of a running gateway; `None` if it has no control API.
-pub(crate) fn door(running: Running, token: Option<&str>, may_read_token: bool) -> Result<Option<Door>, CliError> {
+pub(crate) fn door(
+    running: RunningGateway,
+    token: Option<&str>,
+    may_read_token: bool,
+) -> Result<Option<GatewayEndpoint>, CliError> {
     if let Some(socket) = running.socket {
-        return Door::behind(socket).map(Some);
+        return GatewayEndpoint::behind(socket).map(Some);
     }
     let Some(endpoint) = running.endpoint else { return Ok(None) };
     let file = running.configuration.as_deref().filter(|_| may_read_token);
     let token = token.map(str::to_owned).or_else(|| configured_token(file));
-    Door::at(&endpoint, token, false).map(Some)
+    GatewayEndpoint::at(&endpoint, token, false).map(Some)
 }
 
 /// Returns the token that the user gave.

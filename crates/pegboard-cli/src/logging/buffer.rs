@@ -17,10 +17,10 @@ const MAX_FOLLOWERS: usize = 16;
 
 /// The most recent lines, and the clients that follow the log.
 #[derive(Debug, Default)]
-pub(crate) struct LogBuffer(Mutex<Kept>);
+pub(crate) struct LogBuffer(Mutex<BufferState>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct BufferState {
     lines: VecDeque<Line>,
     bytes: usize,
     followers: Vec<(Option<String>, mpsc::Sender<String>)>,
@@ -65,7 +65,7 @@ impl LogBuffer {
         self.lock().followers.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, BufferState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,7 +19,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::line::{Form, Line};
+use super::line::{Line, LineFormat};
 
 /// The only target with multi-line messages, all written by Pegboard.
 const SEARCHES: &str = "pegboard::search";
@@ -30,25 +30,25 @@ const CONTEXT: [&str; 9] = ["request", "session", "client", "era", "method", "mo
 
 /// Writes a line for every event, with the fields of the surrounding spans, so that all lines of a
 /// request carry its number.
-pub(super) struct Log<W> {
-    form: Form,
+pub(super) struct LogLayer<W> {
+    form: LineFormat,
     write: W,
 }
 
-impl<W: Fn(&str, Option<String>) + 'static> Log<W> {
-    pub(super) fn new(form: Form, write: W) -> Self {
+impl<W: Fn(&str, Option<String>) + 'static> LogLayer<W> {
+    pub(super) fn new(form: LineFormat, write: W) -> Self {
         Self { form, write }
     }
 }
 
-impl<S, W> Layer<S> for Log<W>
+impl<S, W> Layer<S> for LogLayer<W>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: Fn(&str, Option<String>) + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut around = Around::default();
+        let mut around = SpanFields::default();
         attributes.record(&mut around.reader());
         // Another log may have noted the same already.
         span.extensions_mut().replace(around);
@@ -56,7 +56,7 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(around) = span.extensions_mut().get_mut::<Around>() {
+        if let Some(around) = span.extensions_mut().get_mut::<SpanFields>() {
             values.record(&mut around.reader());
         }
     }
@@ -69,9 +69,9 @@ where
             value => fields.push((key, value)),
         };
         event.record(&mut Reader { keeps_lines: metadata.target() == SEARCHES, take });
-        let mut around = Around::default();
+        let mut around = SpanFields::default();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
-            if let Some(inner) = span.extensions().get::<Around>() {
+            if let Some(inner) = span.extensions().get::<SpanFields>() {
                 around.take(inner);
             }
         }
@@ -101,9 +101,9 @@ fn now() -> String {
 
 /// The values of [`CONTEXT`] of a span.
 #[derive(Debug, Default)]
-struct Around([Option<Value>; CONTEXT.len()]);
+struct SpanFields([Option<Value>; CONTEXT.len()]);
 
-impl Around {
+impl SpanFields {
     fn reader(&mut self) -> Reader<impl FnMut(&'static str, Value)> {
         let take = |key: &'static str, value: Value| {
             if let Some(at) = CONTEXT.iter().position(|known| *known == key) {
@@ -183,10 +183,10 @@ mod tests {
     use super::{super::line::Style, *};
 
     /// Returns what `work` logs, without times.
-    fn logged(form: Form, work: impl FnOnce()) -> String {
+    fn logged(form: LineFormat, work: impl FnOnce()) -> String {
         let lines = Arc::new(Mutex::new(String::new()));
         let written = Arc::clone(&lines);
-        let log = Log::new(form, move |line: &str, _: Option<String>| {
+        let log = LogLayer::new(form, move |line: &str, _: Option<String>| {
             let mut lines = written.lock().unwrap_or_else(PoisonError::into_inner);
             let at = line.find(|c: char| c.is_ascii_digit()).expect("a time");
             lines.push_str(&line.replacen(&line[at..at + now().len()], "TIME", 1));
@@ -214,14 +214,14 @@ mod tests {
 
     #[test]
     fn text_has_the_fields_of_spans_in_front() {
-        insta::assert_snapshot!(logged(Form::Text(Style::Plain), one_request));
-        let coloured = logged(Form::Text(Style::Coloured), one_request);
+        insta::assert_snapshot!(logged(LineFormat::Text(Style::Plain), one_request));
+        let coloured = logged(LineFormat::Text(Style::Coloured), one_request);
         assert!(coloured.contains("\u{1b}["), "{coloured:?}");
     }
 
     #[test]
     fn json_has_them_flat() {
-        insta::assert_snapshot!(logged(Form::Json, one_request));
+        insta::assert_snapshot!(logged(LineFormat::Json, one_request));
     }
 
     #[test]
@@ -233,10 +233,10 @@ mod tests {
                 tracing::info!(reason = attack, error = %attack, level = attack, "a server failed");
             });
         };
-        let text = logged(Form::Text(Style::Plain), work);
+        let text = logged(LineFormat::Text(Style::Plain), work);
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
-        let json = logged(Form::Json, work);
+        let json = logged(LineFormat::Json, work);
         for line in json.lines() {
             let line: Value = serde_json::from_str(line).expect("JSON");
             let all = line.to_string();
@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_search_has_several_lines() {
-        let text = logged(Form::Text(Style::Plain), || tracing::info!(target: "pegboard::search", "a\n   b\u{7}"));
+        let text =
+            logged(LineFormat::Text(Style::Plain), || tracing::info!(target: "pegboard::search", "a\n   b\u{7}"));
         assert_eq!(text, "TIME  INFO a\n   b\n");
     }
 }

@@ -8,7 +8,7 @@ use tracing::Level;
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LineFormat {
     /// Text for people.
     Text(Style),
     /// One JSON object per line.
@@ -37,10 +37,10 @@ pub(super) struct Line<'a> {
 
 impl Line<'_> {
     /// Renders the line with its line break.
-    pub(super) fn render(&self, form: Form) -> String {
+    pub(super) fn render(&self, form: LineFormat) -> String {
         match form {
-            Form::Text(style) => self.text(style),
-            Form::Json => self.json(),
+            LineFormat::Text(style) => self.text(style),
+            LineFormat::Json => self.json(),
         }
     }
 

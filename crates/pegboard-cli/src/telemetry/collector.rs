@@ -28,8 +28,8 @@ use tokio::runtime::Handle;
 
 use super::{
     conventions,
-    metrics::{self, Reading},
-    settings::{Off, Settings},
+    metrics::{self, MetricsSnapshot},
+    settings::{Settings, TelemetryOff},
 };
 
 /// Timeout of a request.
@@ -62,12 +62,12 @@ impl fmt::Debug for Collector {
 }
 
 impl Collector {
-    pub(super) fn new(settings: &Settings, runtime: &Handle) -> Result<Self, Off> {
+    pub(super) fn new(settings: &Settings, runtime: &Handle) -> Result<Self, TelemetryOff> {
         // Chosen once for the process; a second choice of the same is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
-            let wrong = || Off::Header(name.clone());
+            let wrong = || TelemetryOff::Header(name.clone());
             let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
             let mut value = HeaderValue::try_from(value.expose()).map_err(|_| wrong())?;
             value.set_sensitive(true);
@@ -79,13 +79,13 @@ impl Collector {
             .redirect(Policy::none())
             .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(Off::Http)?;
+            .map_err(TelemetryOff::Http)?;
         let endpoint = settings.endpoint.trim_end_matches('/').to_owned();
         Ok(Self { client, endpoint, headers, runtime: runtime.clone(), is_away: AtomicBool::new(false) })
     }
 
     /// Sends metrics.
-    pub(super) async fn send_numbers(&self, reading: &Reading<'_>) {
+    pub(super) async fn send_numbers(&self, reading: &MetricsSnapshot<'_>) {
         let body = metrics::request(reading).encode_to_vec();
         self.send("/v1/metrics", body).await;
     }
@@ -115,18 +115,18 @@ impl Collector {
 
 /// The exporter of spans.
 #[derive(Debug)]
-pub(super) struct Spans {
+pub(super) struct SpanSender {
     collector: Arc<Collector>,
     resource: ResourceAttributesWithSchema,
 }
 
-impl Spans {
+impl SpanSender {
     pub(super) fn new(collector: &Arc<Collector>) -> Self {
         Self { collector: Arc::clone(collector), resource: ResourceAttributesWithSchema::default() }
     }
 }
 
-impl SpanExporter for Spans {
+impl SpanExporter for SpanSender {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.into_iter().map(conventions::conventional).collect();
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);

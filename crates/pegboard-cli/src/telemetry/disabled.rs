@@ -6,7 +6,7 @@ use pegboard_gateway::Gateway;
 use tokio::runtime::Handle;
 use tracing_subscriber::layer::Identity;
 
-use super::{Off, settings::Settings};
+use super::{TelemetryOff, settings::Settings};
 use crate::config::telemetry::TelemetryConfig;
 
 /// The exporter, of which there is never an instance.
@@ -15,9 +15,9 @@ pub(crate) struct Telemetry(Infallible);
 
 impl Telemetry {
     /// Returns why nothing is sent.
-    pub(crate) fn new(config: &TelemetryConfig, _runtime: &Handle) -> Result<Self, Off> {
+    pub(crate) fn new(config: &TelemetryConfig, _runtime: &Handle) -> Result<Self, TelemetryOff> {
         Settings::resolve(config, &|name| std::env::var(name).ok())?;
-        Err(Off::NotBuilt)
+        Err(TelemetryOff::NotBuilt)
     }
 
     pub(crate) fn layer(&self) -> Identity {

@@ -26,9 +26,9 @@ use tracing_subscriber::{
 };
 
 use super::{
-    Off,
-    collector::{Collector, Spans},
-    metrics::Reading,
+    TelemetryOff,
+    collector::{Collector, SpanSender},
+    metrics::MetricsSnapshot,
     settings::Settings,
 };
 use crate::config::telemetry::TelemetryConfig;
@@ -60,7 +60,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// If telemetry is off or its settings are invalid.
-    pub(crate) fn new(config: &TelemetryConfig, runtime: &Handle) -> Result<Self, Off> {
+    pub(crate) fn new(config: &TelemetryConfig, runtime: &Handle) -> Result<Self, TelemetryOff> {
         let settings = Settings::resolve(config, &|name| std::env::var(name).ok())?;
         let collector = Arc::new(Collector::new(&settings, runtime)?);
         let resource = Resource::builder()
@@ -68,7 +68,7 @@ impl Telemetry {
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
             .build();
         let batches = BatchConfigBuilder::default().with_max_queue_size(QUEUE).build();
-        let spans = BatchSpanProcessor::builder(Spans::new(&collector)).with_batch_config(batches).build();
+        let spans = BatchSpanProcessor::builder(SpanSender::new(&collector)).with_batch_config(batches).build();
         let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sampling_ratio)));
         let provider = SdkTracerProvider::builder()
             .with_resource(resource.clone())
@@ -105,7 +105,7 @@ impl Telemetry {
                 let Some(gateway) = gateway.upgrade() else { return };
                 let families = gateway.metric_families();
                 drop(gateway);
-                collector.send_numbers(&Reading { resource: &resource, began, families: &families }).await;
+                collector.send_numbers(&MetricsSnapshot { resource: &resource, began, families: &families }).await;
             }
         });
     }
@@ -117,7 +117,7 @@ impl Telemetry {
         let numbers = async {
             let Some(gateway) = gateway.filter(|_| !metrics_interval.is_zero()) else { return };
             let families = gateway.metric_families();
-            let reading = Reading { resource: &resource, began, families: &families };
+            let reading = MetricsSnapshot { resource: &resource, began, families: &families };
             let _ = tokio::time::timeout(LAST, collector.send_numbers(&reading)).await;
         };
         // A collector that is away was warned of; what it misses is lost.

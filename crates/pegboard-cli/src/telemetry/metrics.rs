@@ -21,14 +21,14 @@ use super::export::SCOPE;
 
 /// All metrics at one moment.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct MetricsSnapshot<'a> {
     pub(super) resource: &'a Resource,
     /// When counting began.
     pub(super) began: SystemTime,
     pub(super) families: &'a [Family],
 }
 
-pub(super) fn request(reading: &Reading<'_>) -> ExportMetricsServiceRequest {
+pub(super) fn request(reading: &MetricsSnapshot<'_>) -> ExportMetricsServiceRequest {
     let resource = ResourceAttributesWithSchema::from(reading.resource);
     let span = (nanos(reading.began), nanos(SystemTime::now()));
     let scope = InstrumentationScope {

@@ -17,7 +17,7 @@ const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 
 /// The reason why nothing is exported.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Off {
+pub(crate) enum TelemetryOff {
     /// Telemetry is not configured.
     #[error("no collector is configured")]
     Unwanted,
@@ -35,7 +35,7 @@ pub(crate) enum Off {
     NotBuilt,
 }
 
-impl Off {
+impl TelemetryOff {
     /// Logs the reason, unless telemetry is not configured.
     pub(crate) fn log(&self) {
         if !matches!(self, Self::Unwanted) {
@@ -60,18 +60,18 @@ impl Settings {
     ///
     /// # Errors
     /// If nothing is to be exported, or a variable is invalid.
-    pub(super) fn resolve(config: &TelemetryConfig, variable: Lookup<'_>) -> Result<Self, Off> {
+    pub(super) fn resolve(config: &TelemetryConfig, variable: Lookup<'_>) -> Result<Self, TelemetryOff> {
         let find = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         if find(DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return Err(Off::Unwanted);
+            return Err(TelemetryOff::Unwanted);
         }
-        let endpoint = find(ENDPOINT).or_else(|| config.endpoint.clone()).ok_or(Off::Unwanted)?;
+        let endpoint = find(ENDPOINT).or_else(|| config.endpoint.clone()).ok_or(TelemetryOff::Unwanted)?;
         if !is_url(&endpoint) {
             let fits = "a URL that begins with `http://` or `https://`";
-            return Err(Off::Variable { variable: ENDPOINT, value: endpoint, fits });
+            return Err(TelemetryOff::Variable { variable: ENDPOINT, value: endpoint, fits });
         }
         if let Some(value) = find(FORM).filter(|form| form != PROTOCOL) {
-            return Err(Off::Variable { variable: FORM, value, fits: "`http/protobuf`" });
+            return Err(TelemetryOff::Variable { variable: FORM, value, fits: "`http/protobuf`" });
         }
         let headers = match find(HEADERS) {
             Some(text) => read_headers(&text)?,
@@ -99,22 +99,23 @@ fn read<T>(
     variable: &'static str,
     fits: &'static str,
     parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Off> {
+) -> Result<Option<T>, TelemetryOff> {
     let Some(value) = find(variable) else { return Ok(None) };
     match parse(&value) {
         Some(parsed) => Ok(Some(parsed)),
-        None => Err(Off::Variable { variable, value, fits }),
+        None => Err(TelemetryOff::Variable { variable, value, fits }),
     }
 }
 
 /// Parses `name=value,name=value`, with percent-encoded values.
-fn read_headers(text: &str) -> Result<Vec<(String, Secret)>, Off> {
+fn read_headers(text: &str) -> Result<Vec<(String, Secret)>, TelemetryOff> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     let read = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default().trim();
         let value = pair.split_once('=').map(|(_, value)| decoded(value.trim()));
         // A part without a name may be the secret itself.
-        let value = value.flatten().filter(|_| !name.is_empty()).ok_or_else(|| Off::Header(HEADERS.to_owned()))?;
+        let value =
+            value.flatten().filter(|_| !name.is_empty()).ok_or_else(|| TelemetryOff::Header(HEADERS.to_owned()))?;
         Ok((name.to_owned(), Secret::new(value)))
     };
     pairs.map(read).collect()

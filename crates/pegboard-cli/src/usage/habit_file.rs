@@ -73,7 +73,7 @@ impl Scope {
 
 /// The habits of one scope.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct ScopeHabits {
     /// The name of the holder.
     pub(crate) name: String,
     pub(crate) habits: Vec<Habit>,
@@ -81,35 +81,35 @@ pub(crate) struct Part {
 
 /// Everything that was learned.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Book {
+pub(crate) struct LearnedHabits {
     /// The time of the last reset: older lessons that are not written yet must not come back.
     pub(super) reset_at: u64,
-    parts: BTreeMap<Scope, Part>,
+    parts: BTreeMap<Scope, ScopeHabits>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct StoredHabits {
     reset_at: u64,
-    parts: Vec<WrittenPart>,
+    parts: Vec<StoredScope>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct WrittenPart {
+struct StoredScope {
     catalog: String,
     holder: String,
     name: String,
-    habits: Vec<WrittenHabit>,
+    habits: Vec<StoredHabit>,
 }
 
-type WrittenHabit = (Vec<String>, String, f64, u64);
+type StoredHabit = (Vec<String>, String, f64, u64);
 
-fn written(habit: &Habit) -> WrittenHabit {
+fn written(habit: &Habit) -> StoredHabit {
     (habit.stems.clone(), habit.tool.clone(), habit.strength, habit.at)
 }
 
-impl WrittenPart {
-    fn of(scope: &Scope, part: &Part) -> Self {
+impl StoredScope {
+    fn of(scope: &Scope, part: &ScopeHabits) -> Self {
         Self {
             catalog: scope.catalog.clone(),
             holder: scope.holder.clone(),
@@ -140,10 +140,10 @@ fn fair_share(mut sizes: Vec<usize>, room: usize) -> usize {
 }
 
 /// Keeps the strongest habits of a scope that fit into `most` bytes.
-fn shrink(scope: &Scope, part: &mut Part, most: usize) {
+fn shrink(scope: &Scope, part: &mut ScopeHabits, most: usize) {
     let settings = HabitSettings { max_entries: usize::MAX, ..HabitSettings::default() };
     let mut habits = Habits::from_list(settings, part.habits.drain(..), u64::MAX);
-    let mut size = size_of(&WrittenPart::of(scope, part));
+    let mut size = size_of(&StoredScope::of(scope, part));
     habits.keep_strongest(|habit| {
         size += size_of(&written(habit));
         size <= most
@@ -151,15 +151,15 @@ fn shrink(scope: &Scope, part: &mut Part, most: usize) {
     part.habits = habits.iter().cloned().collect();
 }
 
-impl Book {
+impl LearnedHabits {
     #[cfg(test)]
     pub(super) fn of(reset_at: u64, parts: Vec<(String, String, Vec<Habit>)>) -> Self {
-        let part = |(catalog, holder, habits)| (Scope { catalog, holder }, Part { name: String::new(), habits });
+        let part = |(catalog, holder, habits)| (Scope { catalog, holder }, ScopeHabits { name: String::new(), habits });
         Self { reset_at, parts: parts.into_iter().map(part).collect() }
     }
 
     /// Returns all scopes, by catalog and holder.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Scope, &Part)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Scope, &ScopeHabits)> {
         self.parts.iter()
     }
 
@@ -206,37 +206,37 @@ impl Book {
     /// then the weakest habits of the largest ones.
     pub(super) fn bounded_bytes(&mut self) -> Vec<u8> {
         self.parts.retain(|_, part| !part.habits.is_empty());
-        let last = |part: &Part| part.habits.iter().map(|habit| habit.at).max();
+        let last = |part: &ScopeHabits| part.habits.iter().map(|habit| habit.at).max();
         let mut order: Vec<Scope> = self.parts.keys().cloned().collect();
         order.sort_by_key(|scope| Reverse(self.parts.get(scope).and_then(last)));
         for scope in order.iter().skip(MAX_PARTS) {
             self.parts.remove(scope);
         }
-        let sizes: Vec<usize> = self.parts.iter().map(|(scope, part)| size_of(&WrittenPart::of(scope, part))).collect();
+        let sizes: Vec<usize> = self.parts.iter().map(|(scope, part)| size_of(&StoredScope::of(scope, part))).collect();
         let most = MAX_PART_BYTES.min(fair_share(sizes.clone(), MAX_BYTES - FRAME_BYTES));
         for ((scope, part), _) in self.parts.iter_mut().zip(sizes).filter(|(_, size)| *size > most) {
             shrink(scope, part, most);
         }
         self.parts.retain(|_, part| !part.habits.is_empty());
-        let parts = self.parts.iter().map(|(scope, part)| WrittenPart::of(scope, part)).collect();
-        serde_json::to_vec(&Written { reset_at: self.reset_at, parts }).unwrap_or_default()
+        let parts = self.parts.iter().map(|(scope, part)| StoredScope::of(scope, part)).collect();
+        serde_json::to_vec(&StoredHabits { reset_at: self.reset_at, parts }).unwrap_or_default()
     }
 
     /// Parses the content of the file; `None` if it is invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let written: Written = serde_json::from_slice(bytes).ok()?;
+        let written: StoredHabits = serde_json::from_slice(bytes).ok()?;
         let habit = |(stems, tool, strength, at)| Habit { stems, tool, strength, at };
-        let part = |part: WrittenPart| {
+        let part = |part: StoredScope| {
             let scope = Scope { catalog: part.catalog, holder: part.holder };
-            (scope, Part { name: part.name, habits: part.habits.into_iter().map(habit).collect() })
+            (scope, ScopeHabits { name: part.name, habits: part.habits.into_iter().map(habit).collect() })
         };
         Some(Self { reset_at: written.reset_at, parts: written.parts.into_iter().map(part).collect() })
     }
 }
 
-/// The file of a [`Book`].
+/// The file of a [`LearnedHabits`].
 #[derive(Debug)]
-pub(crate) struct BookFile {
+pub(crate) struct HabitFile {
     folder: PathBuf,
     store: Store,
     /// The timeout for the lock.
@@ -245,7 +245,7 @@ pub(crate) struct BookFile {
     tell: fn(&str),
 }
 
-impl BookFile {
+impl HabitFile {
     /// Opens the folder, and creates it if it is missing.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let tell = |text: &str| tracing::warn!("{text}");
@@ -274,7 +274,7 @@ impl BookFile {
     }
 
     /// Reads the file. A damaged file is not an error: it is put aside, and the result is empty.
-    pub(crate) fn read(&self) -> io::Result<Book> {
+    pub(crate) fn read(&self) -> io::Result<LearnedHabits> {
         match self.load() {
             Ok(book) => Ok(book),
             Err(LoadError::Io(error)) => Err(error),
@@ -286,16 +286,16 @@ impl BookFile {
         }
     }
 
-    fn load(&self) -> Result<Book, LoadError> {
+    fn load(&self) -> Result<LearnedHabits, LoadError> {
         match self.store.load(NAME) {
-            Ok(bytes) => Book::from_bytes(&bytes).map(|book| book.until(now())).ok_or(LoadError::Version),
-            Err(LoadError::Missing) => Ok(Book::default()),
+            Ok(bytes) => LearnedHabits::from_bytes(&bytes).map(|book| book.until(now())).ok_or(LoadError::Version),
+            Err(LoadError::Missing) => Ok(LearnedHabits::default()),
             Err(error) => Err(error),
         }
     }
 
     /// [`read`](Self::read) while the lock is held.
-    fn read_alone(&self) -> io::Result<Book> {
+    fn read_alone(&self) -> io::Result<LearnedHabits> {
         let error = match self.load() {
             Ok(book) => return Ok(book),
             Err(LoadError::Io(error)) => return Err(error),
@@ -305,7 +305,7 @@ impl BookFile {
         fs::rename(self.path(), &aside)?;
         let aside = aside.display();
         (self.tell)(&format!("learned usage is unreadable; moved to `{aside}`: {error}"));
-        Ok(Book::default())
+        Ok(LearnedHabits::default())
     }
 
     /// Locks the file against changes.
@@ -314,20 +314,20 @@ impl BookFile {
     }
 
     /// Changes the content under the lock.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> io::Result<Changed<T>> {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut LearnedHabits) -> T) -> io::Result<ChangeResult<T>> {
         let _lock = self.lock()?;
         let mut book = self.read_alone()?;
         let said = change(&mut book);
         let bytes = book.bounded_bytes();
-        self.store.save_durably(NAME, &bytes)?;
-        Ok(Changed { book, stamp: self.stamp(), said })
+        self.store.save_surely(NAME, &bytes)?;
+        Ok(ChangeResult { book, stamp: self.stamp(), said })
     }
 }
 
 /// The result of a change.
-pub(crate) struct Changed<T> {
+pub(crate) struct ChangeResult<T> {
     /// The content of the file now.
-    pub(super) book: Book,
+    pub(super) book: LearnedHabits,
     /// The metadata of the file, read under the lock.
     pub(super) stamp: Option<Stamp>,
     /// The result of the closure.

@@ -14,7 +14,7 @@ use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, L
 use pegboard_state::Stamp;
 
 use super::{
-    habit_file::{Book, BookFile, Scope},
+    habit_file::{HabitFile, LearnedHabits, Scope},
     now,
 };
 
@@ -31,24 +31,24 @@ const RETRY: Duration = Duration::from_secs(10);
 const MAX_WAITING: usize = 1000;
 
 /// Learns the habits of one catalog. A thread writes them; it ends when this is dropped.
-pub(crate) struct Keeper {
+pub(crate) struct UsageLearner {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    file: BookFile,
+    file: HabitFile,
     catalog: String,
     settings: HabitSettings,
-    memory: Mutex<Memory>,
+    memory: Mutex<LearnerState>,
     news: Condvar,
 }
 
 #[derive(Default)]
-struct Memory {
+struct LearnerState {
     /// The habits of each holder.
     habits: BTreeMap<String, Arc<Habits>>,
     /// Lessons that are not written yet, by number.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingLesson>,
     /// The number of lessons so far.
     lessons: u64,
     /// The metadata of the file when it was last read or written.
@@ -58,33 +58,33 @@ struct Memory {
 }
 
 #[derive(Clone)]
-struct Waiting {
+struct WaitingLesson {
     number: u64,
     holder: String,
     name: String,
     lesson: Lesson,
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for UsageLearner {
     /// Shows the catalog and the settings, which identify a learner.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("UsageLearner")
             .field("catalog", &self.shared.catalog)
             .field("settings", &self.shared.settings)
             .finish_non_exhaustive()
     }
 }
 
-impl Keeper {
+impl UsageLearner {
     /// Opens the folder and reads the file. Blocks.
     ///
     /// # Errors
     /// If the folder cannot be used.
     pub(crate) fn open(folder: &Path, catalog: String, settings: HabitSettings) -> io::Result<Self> {
-        Self::with_file(BookFile::open(folder)?, catalog, settings)
+        Self::with_file(HabitFile::open(folder)?, catalog, settings)
     }
 
-    pub(super) fn with_file(file: BookFile, catalog: String, settings: HabitSettings) -> io::Result<Self> {
+    pub(super) fn with_file(file: HabitFile, catalog: String, settings: HabitSettings) -> io::Result<Self> {
         let (memory, news) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { file, catalog, settings, memory, news });
         shared.look()?;
@@ -101,7 +101,7 @@ impl Keeper {
     /// Returns the boosts of a query for a holder.
     #[cfg(test)]
     pub(super) fn boosts(&self, holder: Holder<'_>, query: &str) -> Vec<Boost> {
-        Own { shared: Arc::clone(&self.shared), holder: self.shared.file.id(holder) }.boosts(query, &|_| true)
+        HolderHabits { shared: Arc::clone(&self.shared), holder: self.shared.file.id(holder) }.boosts(query, &|_| true)
     }
 
     /// Reads the file now if it has changed.
@@ -124,20 +124,20 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for UsageLearner {
     fn drop(&mut self) {
         // Not waited for: the last lessons are written behind our back.
         self.end();
     }
 }
 
-impl Learner for Keeper {
+impl Learner for UsageLearner {
     fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker> {
         if !ranker.learns_from_usage() {
             return ranker;
         }
         let (shared, holder) = (Arc::clone(&self.shared), self.shared.file.id(holder));
-        Arc::new(UsageRanker::new(ranker, Arc::new(Own { shared, holder })))
+        Arc::new(UsageRanker::new(ranker, Arc::new(HolderHabits { shared, holder })))
     }
 
     fn learn(&self, holder: Holder<'_>, step: &UsageStep) {
@@ -151,7 +151,7 @@ impl Learner for Keeper {
         }
         memory.lessons += 1;
         let number = memory.lessons;
-        memory.waiting.push_back(Waiting { number, holder: id, name, lesson });
+        memory.waiting.push_back(WaitingLesson { number, holder: id, name, lesson });
         drop(memory);
         self.shared.news.notify_all();
     }
@@ -159,7 +159,7 @@ impl Learner for Keeper {
     fn finish(&self) {
         self.end();
         // A lock or a disk that does not answer must not keep a program from ending.
-        let is_writing = |memory: &mut Memory| !memory.has_ended;
+        let is_writing = |memory: &mut LearnerState| !memory.has_ended;
         let waited = self.shared.news.wait_timeout_while(self.shared.lock(), self.shared.file.patience, is_writing);
         let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !memory.has_ended {
@@ -169,18 +169,18 @@ impl Learner for Keeper {
 }
 
 /// The habits of one holder.
-struct Own {
+struct HolderHabits {
     shared: Arc<Shared>,
     holder: String,
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for HolderHabits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own").field("catalog", &self.shared.catalog).finish_non_exhaustive()
+        f.debug_struct("HolderHabits").field("catalog", &self.shared.catalog).finish_non_exhaustive()
     }
 }
 
-impl BoostSource for Own {
+impl BoostSource for HolderHabits {
     fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
         let habits = self.shared.lock().habits.get(&self.holder).cloned();
         habits.map(|habits| habits.boosts(query, now(), is_visible)).unwrap_or_default()
@@ -188,7 +188,7 @@ impl BoostSource for Own {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, LearnerState> {
         // Nothing in it is ever half done.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,7 +197,7 @@ impl Shared {
     fn follow(&self) {
         let mut has_failed = false;
         loop {
-            let is_idle = |memory: &mut Memory| memory.waiting.is_empty() && !memory.is_ending;
+            let is_idle = |memory: &mut LearnerState| memory.waiting.is_empty() && !memory.is_ending;
             let waited = self.news.wait_timeout_while(self.lock(), LOOK, is_idle);
             let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
             let has_news = !memory.waiting.is_empty();
@@ -254,7 +254,7 @@ impl Shared {
 
     /// Applies the content of the file, which has the lessons up to the number `last`, and the
     /// lessons that are not written yet.
-    fn take(&self, book: &Book, stamp: Option<Stamp>, last: u64) {
+    fn take(&self, book: &LearnedHabits, stamp: Option<Stamp>, last: u64) {
         let own = book.parts().filter(|(scope, _)| scope.catalog == self.catalog);
         // Every search takes the lock: what takes long is done before.
         let read = |habits: &[Habit]| Arc::new(Habits::from_list(self.settings, habits.iter().cloned(), now()));

@@ -11,22 +11,22 @@ use proptest::prelude::*;
 
 use super::{habit_file::Scope, *};
 
-struct Place(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Place {
+impl TestFolder {
     fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("pegboard-usage-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Self(path)
     }
 
-    fn keeper(&self) -> Keeper {
-        Keeper::with_file(self.file(), "tools".to_owned(), HabitSettings::default()).expect("a keeper")
+    fn keeper(&self) -> UsageLearner {
+        UsageLearner::with_file(self.file(), "tools".to_owned(), HabitSettings::default()).expect("a keeper")
     }
 
     /// Returns the file with a lock timeout that is long enough for a busy machine.
-    fn file(&self) -> BookFile {
-        let mut file = BookFile::open(&self.0).expect("a folder");
+    fn file(&self) -> HabitFile {
+        let mut file = HabitFile::open(&self.0).expect("a folder");
         file.patience = Duration::from_secs(60);
         file
     }
@@ -44,13 +44,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn learn(keeper: &Keeper, holder: Holder<'_>, query: &str, tool: &str) {
+fn learn(keeper: &UsageLearner, holder: Holder<'_>, query: &str, tool: &str) {
     keeper.learn(holder, &UsageStep { query: query.to_owned(), tool: tool.to_owned(), share: 1.0 });
 }
 
@@ -60,7 +60,7 @@ const OTHER_ANN: Holder<'_> = Holder::Token { name: "ann", secret: "secret-other
 
 #[test]
 fn what_is_learned_is_there_after_a_restart() {
-    let place = Place::new("restart");
+    let place = TestFolder::new("restart");
     let keeper = place.keeper();
     learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
     learn(&keeper, ANN, "send mail", "post/send");
@@ -74,7 +74,7 @@ fn what_is_learned_is_there_after_a_restart() {
     assert_eq!(keeper.boosts(ANN, "send mail").len(), 1);
     assert_eq!(keeper.boosts(OTHER_ANN, "send mail").len(), 0, "another token of the same name");
     assert_eq!(keeper.boosts(Holder::Anybody, "open an issue").len(), 0);
-    let other = Keeper::open(&place.0, "other tools".to_owned(), HabitSettings::default()).expect("a keeper");
+    let other = UsageLearner::open(&place.0, "other tools".to_owned(), HabitSettings::default()).expect("a keeper");
     assert_eq!(other.boosts(ANN, "send mail").len(), 0, "another catalog");
     let written = fs::read_to_string(place.file().path()).expect("a file");
     assert!(!written.contains("secret") && !written.contains("4111"), "{written}");
@@ -84,7 +84,7 @@ fn what_is_learned_is_there_after_a_restart() {
 
 #[test]
 fn programs_that_share_a_file_lose_nothing() {
-    let place = Place::new("shared");
+    let place = TestFolder::new("shared");
     let (one, other) = (place.keeper(), place.keeper());
     learn(&one, Holder::Local, "open an issue", "desk/create_ticket");
     learn(&other, Holder::Local, "send mail", "post/send");
@@ -97,7 +97,7 @@ fn programs_that_share_a_file_lose_nothing() {
 
 #[test]
 fn what_is_to_be_forgotten_is_forgotten_everywhere() {
-    let place = Place::new("reset");
+    let place = TestFolder::new("reset");
     let keeper = place.keeper();
     learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
     learn(&keeper, Holder::Local, "send mail", "post/send");
@@ -114,7 +114,7 @@ fn what_is_to_be_forgotten_is_forgotten_everywhere() {
 
 #[test]
 fn a_damaged_file_is_put_aside_and_learning_goes_on() {
-    let place = Place::new("damaged");
+    let place = TestFolder::new("damaged");
     let keeper = place.keeper();
     learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
     keeper.finish();
@@ -138,7 +138,7 @@ fn a_damaged_file_is_put_aside_and_learning_goes_on() {
 
 #[test]
 fn rankers_that_reproduce_others_have_no_habits() {
-    let place = Place::new("rankers");
+    let place = TestFolder::new("rankers");
     let keeper = place.keeper();
     let keyword: Arc<dyn Ranker> = Arc::new(Keyword::default());
     assert!(Arc::ptr_eq(&keeper.ranker(Holder::Local, Arc::clone(&keyword)), &keyword));
@@ -152,7 +152,7 @@ fn a_book_has_its_limits() {
     let query = |at: usize| ('a'..='w').map(|c| format!("{c}{} ", letters(at).repeat(7))).collect::<String>();
     let long = |at: usize| Lesson::new(&query(at + 100), &"t".repeat(250), 1.0, at as u64);
     let settings = HabitSettings { max_entries: 20_000, ..HabitSettings::default() };
-    let mut book = Book::default();
+    let mut book = LearnedHabits::default();
     for holder in 0..4 {
         let lessons: Vec<Lesson> = (0..1600).filter_map(|at| long(at + holder)).collect();
         let scope = Scope { catalog: "x".repeat(100), holder: holder.to_string() };
@@ -165,13 +165,13 @@ fn a_book_has_its_limits() {
     }
     let bytes = book.bounded_bytes();
     assert!(bytes.len() <= 4 << 20 && bytes.len() > 3 << 20 && book.parts().count() <= 500, "{}", bytes.len());
-    assert_eq!(Book::from_bytes(&bytes).as_ref(), Some(&book));
+    assert_eq!(LearnedHabits::from_bytes(&bytes).as_ref(), Some(&book));
     // No holder displaces another one with fewer habits, regardless of the order.
     let kept: Vec<usize> = book.parts().map(|(_, part)| part.habits.len()).collect();
     assert!(kept.len() == 500 && kept.iter().filter(|kept| **kept > 900).count() == 4, "{kept:?}");
     // One that is too large alone keeps its strongest, and leaves room for others.
     let lessons: Vec<Lesson> = (0..6000).filter_map(long).collect();
-    let mut book = Book::default();
+    let mut book = LearnedHabits::default();
     book.learn(Scope { catalog: String::new(), holder: String::new() }, "", settings, lessons.iter(), 10_000);
     let bytes = book.bounded_bytes();
     let kept = book.parts().map(|(_, part)| part.habits.len()).sum::<usize>();
@@ -182,11 +182,11 @@ fn a_book_has_its_limits() {
 
 #[test]
 fn a_clock_that_was_ahead_costs_nobody_a_habit() {
-    let place = Place::new("clock");
+    let place = TestFolder::new("clock");
     let habit = |tool: &str, at| Habit { stems: vec!["issu".to_owned()], tool: tool.to_owned(), strength: 1.0, at };
     let list = vec![habit("desk/ahead", u64::MAX), habit("desk/before", now() - 60)];
     let parts = ["local", "anybody"].map(|holder| ("tools".to_owned(), holder.to_owned(), list.clone()));
-    place.file().change(|book| *book = Book::of(0, parts.to_vec())).expect("written");
+    place.file().change(|book| *book = LearnedHabits::of(0, parts.to_vec())).expect("written");
     let keeper = place.keeper();
     learn(&keeper, Holder::Local, "send mail", "post/send");
     keeper.finish();
@@ -199,11 +199,11 @@ fn a_clock_that_was_ahead_costs_nobody_a_habit() {
 
 #[test]
 fn a_lock_that_nobody_gives_back_keeps_nobody_from_ending() {
-    let place = Place::new("locked");
+    let place = TestFolder::new("locked");
     let lock = place.file().lock().expect("a lock");
     let mut file = place.file();
     file.patience = Duration::from_millis(20);
-    let keeper = Keeper::with_file(file, "tools".to_owned(), HabitSettings::default()).expect("a keeper");
+    let keeper = UsageLearner::with_file(file, "tools".to_owned(), HabitSettings::default()).expect("a keeper");
     learn(&keeper, Holder::Local, "send mail", "post/send");
     keeper.finish();
     assert_eq!(keeper.boosts(Holder::Local, "send mail").len(), 1, "it is known all the same");
@@ -214,7 +214,7 @@ fn a_lock_that_nobody_gives_back_keeps_nobody_from_ending() {
 
 #[test]
 fn what_is_learned_during_a_write_is_not_taken_for_written() {
-    let place = Place::new("numbers");
+    let place = TestFolder::new("numbers");
     let keeper = place.keeper();
     let lock = place.file().lock().expect("a lock");
     // More than may wait: the first three go, whether they were just being written or not.
@@ -230,7 +230,7 @@ fn what_is_learned_during_a_write_is_not_taken_for_written() {
 
 #[test]
 fn a_token_is_nobody_else_whatever_its_name() {
-    let place = Place::new("names");
+    let place = TestFolder::new("names");
     let keeper = place.keeper();
     learn(&keeper, Holder::Local, "open an issue", "desk/local");
     for (name, secret, tool) in
@@ -281,14 +281,14 @@ fn any_habit() -> impl Strategy<Value = Habit> {
 proptest! {
     #[test]
     fn what_is_written_can_be_read(parts in prop::collection::vec((".{0,9}", ".{0,9}", prop::collection::vec(any_habit(), 1..5)), 0..4), reset_at: u64) {
-        let mut book = Book::of(reset_at, parts);
+        let mut book = LearnedHabits::of(reset_at, parts);
         let bytes = book.bounded_bytes();
-        prop_assert_eq!(Book::from_bytes(&bytes), Some(book));
+        prop_assert_eq!(LearnedHabits::from_bytes(&bytes), Some(book));
     }
 
     #[test]
     fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "[\\[\\]{}\":,a-z0-9]{0,200}") {
-        let _ = Book::from_bytes(&bytes);
-        let _ = Book::from_bytes(text.as_bytes());
+        let _ = LearnedHabits::from_bytes(&bytes);
+        let _ = LearnedHabits::from_bytes(text.as_bytes());
     }
 }

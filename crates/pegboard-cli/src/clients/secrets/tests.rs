@@ -1,7 +1,7 @@
 use super::*;
 
 fn program(args: &[&str], env: &[(&str, &str)]) -> Server {
-    Server::new(Reach::Program {
+    Server::new(ServerTransport::Program {
         command: "x".to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
@@ -12,7 +12,7 @@ fn program(args: &[&str], env: &[(&str, &str)]) -> Server {
 
 fn remote(url: &str, headers: &[(&str, &str)]) -> Server {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Server::new(Reach::Remote { url: url.to_owned(), headers, is_sse: false })
+    Server::new(ServerTransport::Remote { url: url.to_owned(), headers, is_sse: false })
 }
 
 /// Checks where secrets are found, what is shown, and what the server becomes without them.
@@ -183,7 +183,7 @@ mod anywhere {
             // Put back, it is what it was.
             let mut back = moved.to_json().to_string();
             prop_assert!(!back.contains(&token));
-            for Moved { variable, .. } in &variables {
+            for MovedSecret { variable, .. } in &variables {
                 back = back.replace(&format!("${{{variable}}}"), &taken[variable]);
             }
             prop_assert_eq!(back, server.to_json().to_string());

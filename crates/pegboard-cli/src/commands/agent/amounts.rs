@@ -8,7 +8,7 @@ use crate::output::{count, counted};
 
 /// The resources that a run used.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct RunCost {
     pub(super) turns: u32,
     pub(super) usage: Usage,
     /// The cost, if prices are known.
@@ -16,7 +16,7 @@ pub(super) struct Spent {
     pub(super) took: Duration,
 }
 
-impl Spent {
+impl RunCost {
     /// Formats everything on one line.
     pub(super) fn text(&self) -> String {
         let turns = counted(self.turns as usize, "turn");
@@ -71,11 +71,11 @@ mod tests {
         assert_eq!([0, 999, 1000, 2_500_000].map(size), ["0 B", "999 B", "1.0 kB", "2.5 MB"]);
         assert_eq!([17, 1_500, 125_000].map(|ms| time(Duration::from_millis(ms))), ["17 ms", "1.5 s", "2 min 5 s"]);
         assert_eq!([None, Some(0.00123), Some(2.5)].map(cost), ["cost unknown (--prices)", "cost 0.0012", "cost 2.50"]);
-        let spent = Spent {
+        let spent = RunCost {
             turns: 1,
             usage: Usage { input: 1200, cached: 1000, output: 5, ..Usage::default() },
             took: Duration::from_millis(5),
-            ..Spent::default()
+            ..RunCost::default()
         };
         assert_eq!(spent.text(), "1 turn, 1,200 tokens in (1,000 cached), 5 out, cost unknown (--prices), 5 ms");
     }

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use super::{
     args::{AgentArgs, ModeName, providers},
     input::is_named_like_config,
-    questions::Person,
+    questions::TerminalUser,
     terminal,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub(super) fn builder(
     model: Model,
     (mode, dialect): (Mode, DialectName),
     config: Config,
-    person: Person,
+    person: TerminalUser,
     runtime: &Handle,
 ) -> Result<AgentBuilder, CliError> {
     let approval = if args.yes { Approval::Never } else { args.approve.into() };

@@ -12,17 +12,17 @@ use pegboard_agent::{Agent, AgentEvent, Prices, RunAnswer, RunError, Usage};
 use tokio::sync::mpsc;
 
 use super::{
-    amounts::Spent,
-    display::Show,
-    questions::Ask,
-    signals::{Listening, Signals, Stop},
+    amounts::RunCost,
+    display::RunDisplay,
+    questions::UserQuestion,
+    signals::{Cancellable, Signals, Stop},
     terminal::{self, Keyboard},
 };
 use crate::error::{CliError, say, warn};
 
 /// The outcome of a prompt.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum PromptOutcome {
     /// The model answered.
     Answered(RunAnswer),
     /// The run failed.
@@ -32,11 +32,11 @@ pub(super) enum Ended {
 }
 
 /// An agent with its display and its user.
-pub(super) struct Talk {
+pub(super) struct AgentConsole {
     pub(super) agent: Agent,
-    pub(super) show: Box<dyn Show>,
+    pub(super) show: Box<dyn RunDisplay>,
     /// Questions of the agent to the user.
-    pub(super) asked: mpsc::Receiver<Ask>,
+    pub(super) asked: mpsc::Receiver<UserQuestion>,
     pub(super) signals: Signals,
     pub(super) prices: Option<Prices>,
     /// The keyboard of a conversation; `None` if there is only one prompt.
@@ -45,12 +45,12 @@ pub(super) struct Talk {
     pub(super) refused: Vec<String>,
 }
 
-impl Talk {
+impl AgentConsole {
     /// Sends a prompt to the model and shows the events until the end.
-    pub(super) async fn say(&mut self, prompt: String) -> Result<Ended, CliError> {
+    pub(super) async fn say(&mut self, prompt: String) -> Result<PromptOutcome, CliError> {
         let mut listening = self.signals.begin();
         let began = Instant::now();
-        let mut spent = Spent::default();
+        let mut spent = RunCost::default();
         let mut run = self.agent.stream(prompt);
         // A question without an answer counts as a no; that must not come before the end.
         let mut unanswered = None;
@@ -89,15 +89,19 @@ impl Talk {
         spent.cost = self.prices.map(|prices| prices.cost(spent.usage));
         self.show.end(if stopped.is_some() { None } else { Some(came_to.as_ref()) }, &spent)?;
         Ok(match (stopped, came_to) {
-            (Some(stop), _) => Ended::Stopped(stop),
-            (None, Ok(answer)) => Ended::Answered(answer),
-            (None, Err(error)) => Ended::Failed(error),
+            (Some(stop), _) => PromptOutcome::Stopped(stop),
+            (None, Ok(answer)) => PromptOutcome::Answered(answer),
+            (None, Err(error)) => PromptOutcome::Failed(error),
         })
     }
 
     /// Asks the user, or refuses without one. Returns the stop signal and the open question if the
     /// user interrupted instead.
-    async fn ask(&mut self, ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
+    async fn ask(
+        &mut self,
+        ask: UserQuestion,
+        listening: &mut Cancellable,
+    ) -> Result<Option<(Stop, UserQuestion)>, CliError> {
         if ask.is_over() {
             return Ok(None);
         }
@@ -124,23 +128,31 @@ impl Talk {
     }
 
     /// Shows the question until it is answered.
-    async fn ask_person(&mut self, mut ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
+    async fn ask_person(
+        &mut self,
+        mut ask: UserQuestion,
+        listening: &mut Cancellable,
+    ) -> Result<Option<(Stop, UserQuestion)>, CliError> {
         loop {
             self.show.question(&ask)?;
             match self.read_answer(&mut ask, listening).await? {
-                Read::Line(Some(line)) if ask.is_consent() && line.trim() == "?" => say(HELP),
-                Read::Line(line) => {
+                QuestionOutcome::Line(Some(line)) if ask.is_consent() && line.trim() == "?" => say(HELP),
+                QuestionOutcome::Line(line) => {
                     ask.settle(line.as_deref());
                     return Ok(None);
                 }
-                Read::Stopped(stop) => return Ok(Some((stop, ask))),
-                Read::Over => return Ok(None),
+                QuestionOutcome::Stopped(stop) => return Ok(Some((stop, ask))),
+                QuestionOutcome::Over => return Ok(None),
             }
         }
     }
 
     /// Waits for a line of the user, for a stop signal, or until no answer is needed.
-    async fn read_answer(&mut self, ask: &mut Ask, listening: &mut Listening) -> Result<Read, CliError> {
+    async fn read_answer(
+        &mut self,
+        ask: &mut UserQuestion,
+        listening: &mut Cancellable,
+    ) -> Result<QuestionOutcome, CliError> {
         let is_over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_over);
         let mut reading = tokio::task::spawn_blocking(move || terminal::read_line(|| seen.load(Ordering::Relaxed)));
@@ -148,10 +160,10 @@ impl Talk {
             line = &mut reading => {
                 let line = line.map_err(std::io::Error::other).flatten();
                 let line = line.map_err(|error| CliError::new("cannot read the terminal").because(error))?;
-                return Ok(Read::Line(line));
+                return Ok(QuestionOutcome::Line(line));
             }
-            stop = listening.stopped() => Read::Stopped(stop),
-            () = ask.over() => Read::Over,
+            stop = listening.stopped() => QuestionOutcome::Stopped(stop),
+            () = ask.over() => QuestionOutcome::Over,
         };
         is_over.store(true, Ordering::Relaxed);
         let _ = reading.await;
@@ -161,7 +173,7 @@ impl Talk {
 }
 
 /// The result of a question.
-enum Read {
+enum QuestionOutcome {
     /// A line; `None` at the end of input.
     Line(Option<String>),
     /// The user wants to stop.
@@ -174,8 +186,8 @@ enum Read {
 const HELP: &str = "  y, yes, ok  call it this once\n  a, always   call it, and do not ask about this tool again\n  \
                     n, no       do not call it; so does Enter\n  other text  do not call it, and tell the model why";
 
-fn count(event: &AgentEvent, spent: &mut Spent) {
-    if let AgentEvent::Turn { usage } = event {
+fn count(event: &AgentEvent, spent: &mut RunCost) {
+    if let AgentEvent::ScriptedTurn { usage } = event {
         spent.turns += 1;
         let all = spent.usage;
         spent.usage = Usage {

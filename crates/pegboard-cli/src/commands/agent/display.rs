@@ -5,12 +5,12 @@ use pegboard_upstream::State;
 
 use serde_json::Value;
 
-use super::{amounts::Spent, questions::Ask};
+use super::{amounts::RunCost, questions::UserQuestion};
 use crate::error::CliError;
 
 /// The state before the first prompt.
 #[derive(Clone, Debug)]
-pub(super) struct Start {
+pub(super) struct RunStart {
     pub(super) model: String,
     /// Number of tools that can be called or found, including the agent's own.
     pub(super) tools: usize,
@@ -28,14 +28,14 @@ pub(super) struct Start {
     /// The name of the sandbox for commands, if there are some, and whether it contains them.
     pub(super) sandbox: Option<(String, bool)>,
     /// The resumed conversation, if there is one.
-    pub(super) resumed: Option<Resumed>,
+    pub(super) resumed: Option<ResumedConversation>,
     /// The tools that the model sees.
     pub(super) visible: Vec<String>,
 }
 
 /// The last exchange of a resumed conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resumed {
+pub(super) struct ResumedConversation {
     pub(super) messages: usize,
     /// The user's last prompt.
     pub(super) asked: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Resumed {
     pub(super) answered: Option<String>,
 }
 
-impl Resumed {
+impl ResumedConversation {
     /// Returns the end of a history; `None` if it has no text of the model.
     fn of(history: &[Value]) -> Option<Self> {
         let last = |is_model: bool| history.iter().rev().find_map(|message| words_of(message, is_model));
@@ -73,7 +73,7 @@ fn words_of(message: &Value, is_model: bool) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-impl Start {
+impl RunStart {
     pub(super) async fn of(agent: &Agent, model: String, dialect: DialectName) -> Self {
         let (mode, reason) = agent.mode();
         let is_ready = |server: &&std::sync::Arc<pegboard_upstream::Upstream>| server.state() == State::Ready;
@@ -87,8 +87,8 @@ impl Start {
             dialect: (mode == Mode::ToolSearch).then(|| dialect.as_str()),
             reason: reason.to_owned(),
             sandbox: sandbox_of(agent),
-            resumed: Resumed::of(&agent.history().await),
-            visible: agent.visible_tools(),
+            resumed: ResumedConversation::of(&agent.history().await),
+            visible: agent.visible(),
         }
     }
 }
@@ -106,19 +106,19 @@ fn sandbox_of(_agent: &Agent) -> Option<(String, bool)> {
 }
 
 /// Displays a run: for a user, or for a program.
-pub(super) trait Show {
+pub(super) trait RunDisplay {
     /// Shows the state before the first prompt.
-    fn start(&mut self, start: &Start) -> Result<(), CliError>;
+    fn start(&mut self, start: &RunStart) -> Result<(), CliError>;
 
     /// Shows an event.
     fn event(&mut self, event: AgentEvent) -> Result<(), CliError>;
 
     /// Shows a question; the cursor stays after it.
-    fn question(&mut self, ask: &Ask) -> Result<(), CliError>;
+    fn question(&mut self, ask: &UserQuestion) -> Result<(), CliError>;
 
     /// Shows that a call was refused because the user cannot be asked.
     fn refused(&mut self, tool: &str) -> Result<(), CliError>;
 
     /// Shows the result; `None` if the run was stopped.
-    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError>;
+    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &RunCost) -> Result<(), CliError>;
 }

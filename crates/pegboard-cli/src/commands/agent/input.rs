@@ -13,14 +13,14 @@ const MAX_PROMPT_BYTES: u64 = 8 << 20;
 
 /// The meaning of the positional arguments.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct PositionalArgs {
     /// The configuration; `None` is the demo.
     pub(super) config: Option<PathBuf>,
     /// The prompt; `None` if none was given.
     pub(super) prompt: Option<String>,
 }
 
-impl Words {
+impl PositionalArgs {
     /// Separates configuration and prompt. `usual` is the configuration unless one is named.
     pub(super) fn sort(
         first: Option<&OsStr>,
@@ -103,11 +103,11 @@ mod tests {
     fn a_flag_leaves_only_the_prompt() {
         let sort = |words: &[&str], config: Option<&str>| {
             let word = |at: usize| words.get(at).map(OsStr::new);
-            Words::only_prompt(word(0), word(1), config.map(PathBuf::from))
+            PositionalArgs::only_prompt(word(0), word(1), config.map(PathBuf::from))
         };
         let words = sort(&["x.json"], Some("own.json")).expect("a prompt");
-        assert_eq!(words, Words { config: Some("own.json".into()), prompt: Some("x.json".to_owned()) });
-        assert_eq!(sort(&[], None).expect("no words"), Words { config: None, prompt: None });
+        assert_eq!(words, PositionalArgs { config: Some("own.json".into()), prompt: Some("x.json".to_owned()) });
+        assert_eq!(sort(&[], None).expect("no words"), PositionalArgs { config: None, prompt: None });
         assert!(sort(&["x.json", "hello"], None).is_err());
     }
 
@@ -117,20 +117,20 @@ mod tests {
             let text = result.expect_err("an error").in_one_line();
             assert!(expected.iter().all(|part| text.contains(part)), "{text}");
         };
-        let swapped = Words::sort(Some("talk about files".as_ref()), Some("cfg.json".as_ref()), None);
+        let swapped = PositionalArgs::sort(Some("talk about files".as_ref()), Some("cfg.json".as_ref()), None);
         let text = swapped.as_ref().expect_err("an error").in_one_line();
         assert!(!text.contains("quotes"), "{text}");
         check(swapped.map(|_| ()), &["comes before the prompt", "`pegboard agent cfg.json PROMPT`"]);
-        check(Words::refuse_more(&["files".into()]), &["unexpected argument `files`", "in quotes"]);
-        assert!(Words::refuse_more(&[]).is_ok());
+        check(PositionalArgs::refuse_more(&["files".into()]), &["unexpected argument `files`", "in quotes"]);
+        assert!(PositionalArgs::refuse_more(&[]).is_ok());
     }
 
     #[test]
     fn words_are_told_apart() {
         let check = |words: &[&str], usual: Option<&str>, config: Option<&str>, prompt: Option<&str>| {
             let word = |at: usize| words.get(at).map(OsStr::new);
-            let sorted = Words::sort(word(0), word(1), usual.map(OsString::from)).expect("words");
-            let expected = Words { config: config.map(PathBuf::from), prompt: prompt.map(str::to_owned) };
+            let sorted = PositionalArgs::sort(word(0), word(1), usual.map(OsString::from)).expect("words");
+            let expected = PositionalArgs { config: config.map(PathBuf::from), prompt: prompt.map(str::to_owned) };
             assert_eq!(sorted, expected, "{words:?}");
         };
         check(&[], None, None, None);

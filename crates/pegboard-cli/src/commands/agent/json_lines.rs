@@ -5,9 +5,9 @@ use pegboard_llm::wire::Stop;
 use serde_json::{Value, json};
 
 use super::{
-    amounts::Spent,
-    display::{Show, Start},
-    questions::Ask,
+    amounts::RunCost,
+    display::{RunDisplay, RunStart},
+    questions::UserQuestion,
 };
 use crate::{
     error::CliError,
@@ -17,10 +17,10 @@ use crate::{
 
 /// Prints each event as it occurs.
 #[derive(Debug, Default)]
-pub(super) struct Lines;
+pub(super) struct JsonLines;
 
-impl Show for Lines {
-    fn start(&mut self, start: &Start) -> Result<(), CliError> {
+impl RunDisplay for JsonLines {
+    fn start(&mut self, start: &RunStart) -> Result<(), CliError> {
         let failed = |(server, reason): &(String, String)| json!({"server": server, "reason": reason});
         print(&json!({
             "event": "start",
@@ -45,7 +45,7 @@ impl Show for Lines {
         }
     }
 
-    fn question(&mut self, ask: &Ask) -> Result<(), CliError> {
+    fn question(&mut self, ask: &UserQuestion) -> Result<(), CliError> {
         use std::io::Write as _;
         let mut out = anstream::stderr();
         write!(out, "{}", ask.text())?;
@@ -57,7 +57,7 @@ impl Show for Lines {
                      on"}))
     }
 
-    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
+    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &RunCost) -> Result<(), CliError> {
         let mut last = match ended {
             Some(Ok(answer)) => json!({"event": "answer", "text": answer.text, "stop": stop(&answer.stop)}),
             Some(Err(error)) => {

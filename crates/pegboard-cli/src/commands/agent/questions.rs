@@ -26,14 +26,14 @@ const MAX_QUESTION: usize = 4000;
 const NOBODY: &str = "it needs your approval, and there is no terminal to ask on";
 
 /// A question, and the channel for the answer.
-pub(super) enum Ask {
+pub(super) enum UserQuestion {
     /// A call that needs approval.
     Approve(Request, oneshot::Sender<ApprovalDecision>),
     /// A question of the model.
     Answer(Question, oneshot::Sender<Option<String>>),
 }
 
-impl Ask {
+impl UserQuestion {
     /// Returns whether the answer is no longer needed.
     pub(super) fn is_over(&self) -> bool {
         match self {
@@ -165,23 +165,23 @@ fn describe(key: &str, value: &Value, lines: &mut Vec<String>) {
 }
 
 /// The user at the terminal, as the agent sees them.
-pub(super) struct Person {
-    asks: mpsc::Sender<Ask>,
+pub(super) struct TerminalUser {
+    asks: mpsc::Sender<UserQuestion>,
 }
 
-impl Person {
+impl TerminalUser {
     /// Returns the user, and the queue of questions.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Ask>) {
+    pub(super) fn new() -> (Self, mpsc::Receiver<UserQuestion>) {
         let (asks, asked) = mpsc::channel(WAITING);
         (Self { asks }, asked)
     }
 }
 
-impl Human for Person {
-    fn answer(&self, question: Question) -> HumanFuture<'_, Option<String>> {
+impl Human for TerminalUser {
+    fn answer(&self, question: Question) -> Deciding<'_, Option<String>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            self.asks.send(Ask::Answer(question, reply)).await.ok()?;
+            self.asks.send(UserQuestion::Answer(question, reply)).await.ok()?;
             answer.await.ok().flatten()
         })
     }
@@ -190,7 +190,7 @@ impl Human for Person {
         Box::pin(async move {
             let (reply, verdict) = oneshot::channel();
             // A user who is gone does not consent.
-            match self.asks.send(Ask::Approve(request, reply)).await {
+            match self.asks.send(UserQuestion::Approve(request, reply)).await {
                 Ok(()) => verdict.await.unwrap_or_else(|_| ApprovalDecision::Deny(NOBODY.to_owned())),
                 Err(_) => ApprovalDecision::Deny(NOBODY.to_owned()),
             }

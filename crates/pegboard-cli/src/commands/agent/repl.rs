@@ -11,10 +11,10 @@ use tokio::runtime::Runtime;
 
 use super::{
     amounts::{cost, tokens},
-    console::{Ended, Talk},
+    console::{AgentConsole, PromptOutcome},
     failure,
     signals::Stop,
-    terminal::{Keyboard, Typed},
+    terminal::{Keyboard, TypedText},
 };
 use crate::{
     Outcome,
@@ -36,9 +36,9 @@ text that you type while the model works waits for the next prompt";
 const COMMANDS: [&str; 5] = ["/tools", "/cost", "/compact", "/help", "/quit"];
 
 /// Completes commands.
-struct Commands;
+struct CommandCompleter;
 
-impl Completer for Commands {
+impl Completer for CommandCompleter {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
@@ -48,15 +48,15 @@ impl Completer for Commands {
     }
 }
 
-impl Hinter for Commands {
+impl Hinter for CommandCompleter {
     type Hint = String;
 }
-impl Highlighter for Commands {}
-impl Validator for Commands {}
-impl Helper for Commands {}
+impl Highlighter for CommandCompleter {}
+impl Validator for CommandCompleter {}
+impl Helper for CommandCompleter {}
 
 /// Whether to read another line.
-enum Next {
+enum ReplStep {
     Line,
     End(Outcome),
 }
@@ -67,11 +67,11 @@ fn failed(error: ReadlineError) -> CliError {
 
 /// Reads prompts until the user ends the conversation. Prompts are saved in the file `history`, if
 /// there is one.
-pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) -> Result<Outcome, CliError> {
+pub(super) fn run(runtime: &Runtime, talk: &mut AgentConsole, history: Option<&Path>) -> Result<Outcome, CliError> {
     // The terminal, wherever standard output goes.
     let config = Config::builder().behavior(Behavior::PreferTerm).build();
-    let mut editor: Editor<Commands, DefaultHistory> = Editor::with_config(config).map_err(failed)?;
-    editor.set_helper(Some(Commands));
+    let mut editor: Editor<CommandCompleter, DefaultHistory> = Editor::with_config(config).map_err(failed)?;
+    editor.set_helper(Some(CommandCompleter));
     if let Some(history) = history {
         // The first time there is none.
         let _ = editor.load_history(history);
@@ -86,7 +86,7 @@ pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) ->
 }
 
 /// Writes the prompts to a file that only its owner can read.
-fn save_history(editor: &mut Editor<Commands, DefaultHistory>, file: &Path) -> Result<(), ReadlineError> {
+fn save_history(editor: &mut Editor<CommandCompleter, DefaultHistory>, file: &Path) -> Result<(), ReadlineError> {
     if let Some(folder) = file.parent() {
         pegboard_state::platform::make_folder_private(folder)?;
     }
@@ -95,19 +95,19 @@ fn save_history(editor: &mut Editor<Commands, DefaultHistory>, file: &Path) -> R
 
 fn read_lines(
     runtime: &Runtime,
-    talk: &mut Talk,
-    editor: &mut Editor<Commands, DefaultHistory>,
+    talk: &mut AgentConsole,
+    editor: &mut Editor<CommandCompleter, DefaultHistory>,
 ) -> Result<Outcome, CliError> {
     let mut is_interrupted = false;
     say(&format!("{FAINT}type `/help` for the commands{FAINT:#}"));
     loop {
-        let typed = talk.keyboard.as_mut().map_or(Typed::Start(String::new()), Keyboard::take_typed);
+        let typed = talk.keyboard.as_mut().map_or(TypedText::Start(String::new()), Keyboard::take_typed);
         let line = match typed {
-            Typed::Line(line) => {
+            TypedText::Line(line) => {
                 say(&format!("> {line}"));
                 Ok(line)
             }
-            Typed::Start(text) => editor.readline_with_initial("> ", (&text, "")),
+            TypedText::Start(text) => editor.readline_with_initial("> ", (&text, "")),
         };
         let line = match line {
             Ok(line) => line,
@@ -129,15 +129,15 @@ fn read_lines(
         let hidden = talk.keyboard.as_ref().map(Keyboard::hide);
         let next = runtime.block_on(take(line, talk))?;
         drop(hidden);
-        if let Next::End(outcome) = next {
+        if let ReplStep::End(outcome) = next {
             return Ok(outcome);
         }
     }
 }
 
-async fn take(line: &str, talk: &mut Talk) -> Result<Next, CliError> {
+async fn take(line: &str, talk: &mut AgentConsole) -> Result<ReplStep, CliError> {
     match line {
-        "/quit" | "/exit" => return Ok(Next::End(Outcome::Yes)),
+        "/quit" | "/exit" => return Ok(ReplStep::End(Outcome::Yes)),
         "/help" => say(HELP),
         "/tools" => {
             let visible = talk.agent.visible_tools();
@@ -154,34 +154,34 @@ async fn take(line: &str, talk: &mut Talk) -> Result<Next, CliError> {
         }
         prompt => {
             return Ok(match talk.say(prompt.to_owned()).await? {
-                Ended::Stopped(Stop::Terminate) => Next::End(Outcome::Interrupted),
-                Ended::Failed(error) => told(&error),
-                Ended::Answered(_) | Ended::Stopped(Stop::Interrupt) => Next::Line,
+                PromptOutcome::Stopped(Stop::Terminate) => ReplStep::End(Outcome::Interrupted),
+                PromptOutcome::Failed(error) => told(&error),
+                PromptOutcome::Answered(_) | PromptOutcome::Stopped(Stop::Interrupt) => ReplStep::Line,
             });
         }
     }
-    Ok(Next::Line)
+    Ok(ReplStep::Line)
 }
 
-async fn compact(talk: &mut Talk) -> Result<Next, CliError> {
+async fn compact(talk: &mut AgentConsole) -> Result<ReplStep, CliError> {
     let mut listening = talk.signals.begin();
     Ok(tokio::select! {
         compacted = talk.agent.compact() => match compacted {
             Ok(()) => {
                 say(&format!("{FAINT}the conversation was summarized{FAINT:#}"));
-                Next::Line
+                ReplStep::Line
             }
             Err(error) => told(&error),
         },
         stop = listening.stopped() => match stop {
-            Stop::Interrupt => Next::Line,
-            Stop::Terminate => Next::End(Outcome::Interrupted),
+            Stop::Interrupt => ReplStep::Line,
+            Stop::Terminate => ReplStep::End(Outcome::Interrupted),
         },
     })
 }
 
 /// Prints why a run failed; the conversation continues.
-fn told(error: &RunError) -> Next {
+fn told(error: &RunError) -> ReplStep {
     failure(error).print();
-    Next::Line
+    ReplStep::Line
 }

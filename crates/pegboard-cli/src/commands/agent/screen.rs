@@ -11,10 +11,10 @@ use pegboard_llm::{Delivery, wire::Stop};
 use serde_json::Value;
 
 use super::{
-    amounts::{Spent, size, time},
-    display::{Resumed, Show, Start},
+    amounts::{RunCost, size, time},
+    display::{ResumedConversation, RunDisplay, RunStart},
     markdown::Markdown,
-    questions::Ask,
+    questions::UserQuestion,
     terminal,
 };
 use crate::{
@@ -175,7 +175,7 @@ impl Screen {
     }
 
     /// Shows the last exchange of a resumed conversation.
-    fn resumed(&self, resumed: &Resumed) {
+    fn resumed(&self, resumed: &ResumedConversation) {
         say(&format!("{FAINT}resuming after {}{FAINT:#}", counted(resumed.messages, "message")));
         let room = terminal::width().saturating_sub(2);
         if let Some(asked) = &resumed.asked {
@@ -217,8 +217,8 @@ fn listed(names: &[&String]) -> Option<String> {
     }
 }
 
-impl Show for Screen {
-    fn start(&mut self, start: &Start) -> Result<(), CliError> {
+impl RunDisplay for Screen {
+    fn start(&mut self, start: &RunStart) -> Result<(), CliError> {
         self.visible = start.visible.clone();
         for (server, reason) in &start.failed {
             warn(&format!("server `{server}`: {}", clean(reason)));
@@ -282,7 +282,7 @@ impl Show for Screen {
         }
     }
 
-    fn question(&mut self, ask: &Ask) -> Result<(), CliError> {
+    fn question(&mut self, ask: &UserQuestion) -> Result<(), CliError> {
         self.break_line()?;
         self.latest = None;
         let mut out = anstream::stderr();
@@ -302,7 +302,7 @@ impl Show for Screen {
         Ok(())
     }
 
-    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
+    fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &RunCost) -> Result<(), CliError> {
         self.break_line()?;
         if let Some(Ok(answer)) = ended {
             if !self.is_streamed && !answer.text.is_empty() {

@@ -12,7 +12,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What a signal would stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum SignalTarget {
     /// Nothing; the signal ends the program.
     None,
     /// Work that can be cancelled.
@@ -24,7 +24,7 @@ enum Work {
 /// A listener for signals for as long as the program runs.
 #[derive(Clone)]
 pub(super) struct Signals {
-    work: Arc<Mutex<Work>>,
+    work: Arc<Mutex<SignalTarget>>,
     asked: Arc<watch::Sender<Option<Stop>>>,
 }
 
@@ -32,7 +32,7 @@ impl Signals {
     /// Starts to listen; `found` is restored before a signal ends the program.
     pub(super) fn listen(found: TerminalModes) -> Self {
         let (asked, _) = watch::channel(None);
-        let signals = Self { work: Arc::new(Mutex::new(Work::None)), asked: Arc::new(asked) };
+        let signals = Self { work: Arc::new(Mutex::new(SignalTarget::None)), asked: Arc::new(asked) };
         let (own, mut source) = (signals.clone(), StopSignals::new());
         tokio::spawn(async move {
             while let Some(stop) = source.next().await {
@@ -45,12 +45,12 @@ impl Signals {
     fn take(&self, stop: Stop, found: &TerminalModes) {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         match *work {
-            Work::Running => {
-                *work = Work::Ending;
+            SignalTarget::Running => {
+                *work = SignalTarget::Ending;
                 self.asked.send_replace(Some(stop));
             }
             // Supervisors end the servers.
-            Work::None | Work::Ending => {
+            SignalTarget::None | SignalTarget::Ending => {
                 found.restore();
                 std::process::exit(i32::from(INTERRUPTED));
             }
@@ -58,20 +58,20 @@ impl Signals {
     }
 
     /// Makes signals cancel work instead of ending the program.
-    pub(super) fn begin(&self) -> Listening {
+    pub(super) fn begin(&self) -> Cancellable {
         self.asked.send_replace(None);
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Work::Running;
-        Listening { work: Arc::clone(&self.work), asked: self.asked.subscribe() }
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = SignalTarget::Running;
+        Cancellable { work: Arc::clone(&self.work), asked: self.asked.subscribe() }
     }
 }
 
 /// Work that a signal can cancel. When it is dropped, signals end the program again.
-pub(super) struct Listening {
-    work: Arc<Mutex<Work>>,
+pub(super) struct Cancellable {
+    work: Arc<Mutex<SignalTarget>>,
     asked: watch::Receiver<Option<Stop>>,
 }
 
-impl Listening {
+impl Cancellable {
     /// Waits for a signal.
     pub(super) async fn stopped(&mut self) -> Stop {
         match self.asked.wait_for(Option::is_some).await {
@@ -82,8 +82,8 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for Cancellable {
     fn drop(&mut self) {
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Work::None;
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = SignalTarget::None;
     }
 }

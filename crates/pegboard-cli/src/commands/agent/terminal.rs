@@ -38,7 +38,7 @@ pub(super) struct Keyboard {
 
 /// Text that was typed before a prompt is shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum TypedText {
     /// A whole line, ended with Enter.
     Line(String),
     /// The beginning of a line.
@@ -51,9 +51,9 @@ impl Keyboard {
     }
 
     /// Hides typed keys until the guard is dropped.
-    pub(super) fn hide(&self) -> Hidden {
+    pub(super) fn hide(&self) -> HiddenKeys {
         self.hide_typed();
-        Hidden(self.found.clone())
+        HiddenKeys(self.found.clone())
     }
 
     /// Hides typed keys.
@@ -75,27 +75,27 @@ impl Keyboard {
 
     /// Takes the next typed line, or the beginning of one. The line editor reads only as much from
     /// the terminal as it needs for one line, and forgets the rest.
-    pub(super) fn take_typed(&mut self) -> Typed {
+    pub(super) fn take_typed(&mut self) -> TypedText {
         self.read_typed();
         take_line(&mut self.kept, &mut self.ahead)
     }
 }
 
-fn take_line(kept: &mut String, ahead: &mut String) -> Typed {
+fn take_line(kept: &mut String, ahead: &mut String) -> TypedText {
     match ahead.find(['\n', '\r']) {
         Some(end) if kept.is_empty() => {
             let line = one_line(&ahead[..end], MAX_LINE);
             ahead.drain(..=end);
-            Typed::Line(line)
+            TypedText::Line(line)
         }
-        _ => Typed::Start(one_line(&(std::mem::take(kept) + &std::mem::take(ahead)), MAX_LINE)),
+        _ => TypedText::Start(one_line(&(std::mem::take(kept) + &std::mem::take(ahead)), MAX_LINE)),
     }
 }
 
 /// Shows typed keys again when it is dropped.
-pub(super) struct Hidden(TerminalModes);
+pub(super) struct HiddenKeys(TerminalModes);
 
-impl Drop for Hidden {
+impl Drop for HiddenKeys {
     fn drop(&mut self) {
         self.0.restore();
     }
@@ -107,12 +107,13 @@ mod tests {
 
     #[test]
     fn lines_are_sent_one_by_one() {
-        let check = |kept: &str, ahead: &str, expected: Typed, rest: &str| {
+        let check = |kept: &str, ahead: &str, expected: TypedText, rest: &str| {
             let (mut kept, mut ahead) = (kept.to_owned(), ahead.to_owned());
             assert_eq!(take_line(&mut kept, &mut ahead), expected);
             assert_eq!((kept.as_str(), ahead.as_str()), ("", rest));
         };
-        let (line, start) = (|text: &str| Typed::Line(text.to_owned()), |text: &str| Typed::Start(text.to_owned()));
+        let (line, start) =
+            (|text: &str| TypedText::Line(text.to_owned()), |text: &str| TypedText::Start(text.to_owned()));
         check("", "", start(""), "");
         check("", "half", start("half"), "");
         check("", "one\ntwo\nhalf", line("one"), "two\nhalf");

@@ -9,17 +9,17 @@ use crate::{
     cli::options::Format,
     clients::{
         Client,
-        config_files::{Place, Surroundings},
+        config_files::{ConfigLocation, SystemEnvironment},
         hooks, read,
-        server::Reach,
+        server::ServerTransport,
         show::{shortened, table},
     },
     error::{CliError, warn},
     output,
 };
 
-struct Row {
-    place: Place,
+struct ClientRow {
+    place: ConfigLocation,
     /// Whether the client seems to be installed.
     is_found: bool,
     /// The name of Pegboard's entry, and its transport.
@@ -30,13 +30,13 @@ struct Row {
 }
 
 pub(super) fn run(
-    surroundings: &Surroundings<'_>,
+    surroundings: &SystemEnvironment<'_>,
     project: Option<&Path>,
     format: Format,
 ) -> Result<Outcome, CliError> {
     let project = project.map(std::path::absolute).transpose()?;
     let places = Client::ALL.iter().flat_map(|client| usual_places(*client, project.as_deref(), surroundings));
-    let rows: Vec<Row> = places.map(|place| look(place, surroundings)).collect();
+    let rows: Vec<ClientRow> = places.map(|place| look(place, surroundings)).collect();
     match format {
         Format::Json => output::json(&rows.iter().map(to_json).collect::<Vec<_>>())?,
         Format::Text => {
@@ -54,7 +54,7 @@ pub(super) fn run(
 }
 
 /// Returns the files that `connect` would change.
-fn usual_places(client: Client, project: Option<&Path>, surroundings: &Surroundings<'_>) -> Vec<Place> {
+fn usual_places(client: Client, project: Option<&Path>, surroundings: &SystemEnvironment<'_>) -> Vec<ConfigLocation> {
     let mut places = surroundings.places(client, project);
     let user = surroundings.user_file(client);
     places.retain(|place| place.project.is_some() || Some(&place.path) == user.as_ref());
@@ -62,7 +62,7 @@ fn usual_places(client: Client, project: Option<&Path>, surroundings: &Surroundi
 }
 
 /// Returns whether the client seems to be installed: its file exists, or the folder for it.
-pub(super) fn is_found(place: &Place, surroundings: &Surroundings<'_>) -> bool {
+pub(super) fn is_found(place: &ConfigLocation, surroundings: &SystemEnvironment<'_>) -> bool {
     // Claude Code has its file in the home folder, which proves nothing, and the rest in a folder.
     let settings = (place.client == Client::ClaudeCode).then(|| hooks::file(surroundings, None)).flatten();
     let folders = [Some(place.path.as_path()), settings.as_deref()].into_iter().flatten().filter_map(Path::parent);
@@ -70,9 +70,9 @@ pub(super) fn is_found(place: &Place, surroundings: &Surroundings<'_>) -> bool {
     place.path.exists() || place.project.is_none() && folders.into_iter().any(is_sign)
 }
 
-fn look(place: Place, surroundings: &Surroundings<'_>) -> Row {
+fn look(place: ConfigLocation, surroundings: &SystemEnvironment<'_>) -> ClientRow {
     let is_found = is_found(&place, surroundings);
-    let mut row = Row { is_found, connected: None, servers: 0, problem: None, place };
+    let mut row = ClientRow { is_found, connected: None, servers: 0, problem: None, place };
     match read::read(&row.place) {
         Err(error) => row.problem = Some(error.to_string()),
         Ok(content) => {
@@ -81,7 +81,8 @@ fn look(place: Place, surroundings: &Surroundings<'_>) -> Row {
             for entry in content.entries {
                 match entry.server {
                     Ok(server) if server.is_pegboard(&entry.name) && row.connected.is_none() => {
-                        let way = if matches!(server.reach, Reach::Program { .. }) { "stdio" } else { "http" };
+                        let way =
+                            if matches!(server.reach, ServerTransport::Program { .. }) { "stdio" } else { "http" };
                         row.connected = Some((entry.name, way));
                     }
                     _ => row.servers += 1,
@@ -92,7 +93,7 @@ fn look(place: Place, surroundings: &Surroundings<'_>) -> Row {
     row
 }
 
-fn to_json(row: &Row) -> serde_json::Value {
+fn to_json(row: &ClientRow) -> serde_json::Value {
     json!({
         "client": row.place.client.id(),
         "path": row.place.path.to_string_lossy(),
@@ -104,7 +105,7 @@ fn to_json(row: &Row) -> serde_json::Value {
     })
 }
 
-fn to_cells(row: &Row, home: Option<&Path>) -> Vec<String> {
+fn to_cells(row: &ClientRow, home: Option<&Path>) -> Vec<String> {
     let connected = match (&row.connected, &row.problem) {
         (Some((_, way)), _) => format!("yes, {way}"),
         (None, Some(_)) => "?".to_owned(),

@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use crate::{
-    clients::{read, read::Content},
+    clients::{read, read::ClientServers},
     error::{CliError, say},
 };
 
 /// The client's own servers, as `--replace` treats them.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct ReplacedServers {
     /// Servers that are removed, because the configuration has them too.
     pub(super) names: Vec<String>,
     /// Servers that stay, with the reason.
     staying: Vec<(String, &'static str)>,
 }
 
-impl Leaving {
+impl ReplacedServers {
     pub(super) fn say(&self, what: &str) {
         if !self.names.is_empty() {
             let names: Vec<String> = self.names.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
@@ -31,13 +31,17 @@ impl Leaving {
 /// Returns the servers of the client's file that `config` has as well. Each server there matches
 /// one of the client's: two accounts of one service are two servers, even if their tokens have
 /// become variables.
-pub(super) fn leaving(content: &Content, project: Option<&Path>, config: &Path) -> Result<Leaving, CliError> {
+pub(super) fn leaving(
+    content: &ClientServers,
+    project: Option<&Path>,
+    config: &Path,
+) -> Result<ReplacedServers, CliError> {
     let own = read::read_own(config).map_err(|error| CliError::new(format!("`{}` {error}", config.display())))?;
     let own = own.unwrap_or_default();
     let mut used = vec![false; own.len()];
-    let mut leaving = Leaving::default();
+    let mut leaving = ReplacedServers::default();
     // Servers that Claude Code keeps for single projects in the same file do not interfere.
-    let is_here = |entry: &&read::Entry| {
+    let is_here = |entry: &&read::ServerEntry| {
         let is_pegboard = entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
         entry.project.as_deref() == project && !is_pegboard
     };

@@ -12,9 +12,9 @@ use pegboard_llm::Provider;
 use pegboard_upstream::Item;
 
 use super::{
-    Case,
+    CheckedConfig,
     finding::{Check, Finding, count, listed},
-    start::Patient,
+    start::CheckedServer,
 };
 use crate::clients::server::Server;
 
@@ -32,7 +32,7 @@ pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
 }
 
 /// Finds conflicts between the tools of servers.
-pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> Vec<Finding> {
+pub(super) fn offered(patients: &[CheckedServer], case: &CheckedConfig, known: &[Finding]) -> Vec<Finding> {
     let mut findings = same_tools(patients, known);
     let enabled = case.config.servers.iter().filter(|server| server.is_enabled).count();
     let is_prefixed = case.config.gateway.prefixes.applies_to(enabled);
@@ -47,14 +47,14 @@ pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> V
 }
 
 /// Finds servers whose tools are all offered by another one.
-fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
+fn same_tools(patients: &[CheckedServer], known: &[Finding]) -> Vec<Finding> {
     // Many a server has one tool that is called `search`; then all of it must be the same.
-    let names = |patient: &Patient| {
+    let names = |patient: &CheckedServer| {
         let is_one = patient.tools.len() == 1;
         let key = |tool: &Item| if is_one { tool.raw.get().to_owned() } else { tool.key.clone() };
         patient.tools.iter().map(key).collect::<BTreeSet<_>>()
     };
-    let is_known = |patient: &Patient| {
+    let is_known = |patient: &CheckedServer| {
         let is_it = |finding: &Finding| finding.check == Check::DuplicateServer;
         known.iter().any(|finding| is_it(finding) && finding.server.as_ref() == Some(&patient.name))
     };
@@ -75,7 +75,7 @@ fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
 }
 
 /// Finds names that several servers use, without a prefix that distinguishes them.
-fn clashes(patients: &[Patient]) -> Option<Finding> {
+fn clashes(patients: &[CheckedServer]) -> Option<Finding> {
     let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for patient in patients {
         patient.tools.iter().for_each(|tool| owners.entry(&tool.key).or_default().push(&patient.name));
@@ -91,12 +91,12 @@ fn clashes(patients: &[Patient]) -> Option<Finding> {
 }
 
 /// Finds names that providers reject, which clients see in another form.
-fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
+fn mended_names(patients: &[CheckedServer], style: &Style) -> Vec<Finding> {
     let is_fine = |name: &str| {
         name.len() <= style.limit && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
     let mut by_server: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for Patient { name: server, tools, .. } in patients {
+    for CheckedServer { name: server, tools, .. } in patients {
         let names = ShownNames::new(style, tools.iter().map(|tool| (server.as_str(), tool.key.as_str())));
         for (name, shown) in tools.iter().map(|tool| tool.key.as_str()).zip(names.iter()) {
             let is_too_long = style.is_prefixed && server.len() + style.separator.len() + name.len() > style.limit;
@@ -118,7 +118,7 @@ fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
 }
 
 /// Finds tool limits that do not suit the number of tools.
-fn tool_limit(patients: &[Patient], case: &Case) -> Option<Finding> {
+fn tool_limit(patients: &[CheckedServer], case: &CheckedConfig) -> Option<Finding> {
     let gateway = &case.config.gateway;
     if gateway.profile != Profile::Dialect(DialectName::Gateway) || !gateway.discovery.enabled {
         return None;
@@ -141,7 +141,7 @@ fn recommended(tools: usize) -> (RangeInclusive<usize>, &'static str) {
     }
 }
 
-fn too_many(patients: &[Patient], case: &Case) -> Option<Finding> {
+fn too_many(patients: &[CheckedServer], case: &CheckedConfig) -> Option<Finding> {
     let gateway = &case.config.gateway;
     let are_all_shown = gateway.profile == Profile::Passthrough || matches!(gateway.exposure, Exposure::Never);
     let tools: usize = patients.iter().map(|patient| patient.tools.len()).sum();

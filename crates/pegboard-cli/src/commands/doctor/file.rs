@@ -6,12 +6,12 @@ use pegboard_config::document::{Missing, Problem, Problems};
 use pegboard_state::platform;
 
 use super::{
-    Case,
+    CheckedConfig,
     finding::{Check, Finding, count, listed},
 };
 use crate::clients::{
     secrets,
-    server::{Reach, Server},
+    server::{Server, ServerTransport},
     variables,
 };
 
@@ -67,7 +67,7 @@ pub(super) fn unused_settings(notices: &[Problem]) -> Vec<Finding> {
 }
 
 /// Checks the values in the file and what they refer to.
-pub(super) fn references(case: &Case) -> Vec<Finding> {
+pub(super) fn references(case: &CheckedConfig) -> Vec<Finding> {
     let mut findings = Vec::new();
     if case.config.servers.iter().all(|server| !server.is_enabled) && case.problems.is_empty() {
         let hint = "add servers under `mcpServers`, or import those of your clients with `pegboard import --write`";
@@ -130,13 +130,13 @@ fn places(server: &Server) -> Vec<(String, &str)> {
         pairs.iter().map(|(name, _)| format!("{group}.{name}")).collect()
     };
     match &server.reach {
-        Reach::Program { command, args, env, cwd, .. } => {
+        ServerTransport::Program { command, args, env, cwd, .. } => {
             let words = args.iter().enumerate().map(|(at, text)| (format!("args[{at}]"), text.as_str()));
             let values = pairs("env", env).into_iter().zip(env.iter().map(|(_, text)| text.as_str()));
             let folder = cwd.iter().map(|text| ("cwd".to_owned(), text.as_str()));
             [("command".to_owned(), command.as_str())].into_iter().chain(words).chain(values).chain(folder).collect()
         }
-        Reach::Remote { url, headers, .. } => {
+        ServerTransport::Remote { url, headers, .. } => {
             let values = pairs("headers", headers).into_iter().zip(headers.iter().map(|(_, text)| text.as_str()));
             [("url".to_owned(), url.as_str())].into_iter().chain(values).collect()
         }
@@ -165,7 +165,7 @@ fn unexpanded(server: &Server) -> Option<Finding> {
 
 /// Returns whether a shell reads the arguments, and so expands values.
 fn is_shell_line(server: &Server) -> bool {
-    let Reach::Program { command, .. } = &server.reach else { return false };
+    let ServerTransport::Program { command, .. } = &server.reach else { return false };
     let program = command.rsplit(['/', '\\']).next().unwrap_or(command);
     ["sh", "bash", "zsh", "fish", "cmd", "cmd.exe", "powershell", "pwsh"].contains(&program)
 }

@@ -3,7 +3,7 @@
 use pegboard_core::{Secret, text::excerpt};
 use pegboard_upstream::{HIDDEN, SecretFilter, config::TransportConfig};
 
-use super::{Case, finding::Finding};
+use super::{CheckedConfig, finding::Finding};
 use crate::clients::{secrets, show::printable_line, variables};
 
 /// Maximum number of characters of a text.
@@ -16,7 +16,7 @@ pub(super) struct Mask(SecretFilter);
 impl Mask {
     /// Collects all secrets: values given to servers, values of variables, and values that look
     /// like secrets. A server may print what it was started with.
-    pub(super) fn of(case: &Case) -> Self {
+    pub(super) fn of(case: &CheckedConfig) -> Self {
         let mut hidden = Vec::new();
         for server in &case.config.servers {
             let pairs: &[(String, Secret)] = match &server.transport {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Report,
     finding::{Finding, Severity, count},
-    start::{Condition, Patient},
+    start::{CheckedServer, StartResult},
 };
 use crate::{
     clients::show::printable,
@@ -21,11 +21,11 @@ const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 const TITLE: Style = Style::new().bold();
 
 pub(super) fn json(report: &Report) -> Value {
-    let server = |patient: &Patient| {
+    let server = |patient: &CheckedServer| {
         json!({
             "name": patient.name,
             "state": patient.condition.as_str(),
-            "tools": (patient.condition == Condition::Ready).then_some(patient.tools.len()),
+            "tools": (patient.condition == StartResult::Ready).then_some(patient.tools.len()),
             "start_ms": patient.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
         })
     };
@@ -61,15 +61,15 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 /// Returns the start result of a server, for the line with its name.
-fn state(patient: &Patient) -> String {
+fn state(patient: &CheckedServer) -> String {
     match patient.condition {
-        Condition::Ready => {
+        StartResult::Ready => {
             let took = patient.took.unwrap_or_default().as_secs_f32();
             format!("{}, ready in {took:.1} s", count(patient.tools.len(), "tool"))
         }
-        Condition::Failed => "failed to start".to_owned(),
-        Condition::Disabled => "disabled".to_owned(),
-        Condition::NotStarted => "not started".to_owned(),
+        StartResult::Failed => "failed to start".to_owned(),
+        StartResult::Disabled => "disabled".to_owned(),
+        StartResult::NotStarted => "not started".to_owned(),
     }
 }
 

@@ -25,14 +25,14 @@ const SLOW: Duration = Duration::from_secs(10);
 
 /// The result of a test start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
+pub(super) enum StartResult {
     Ready,
     Failed,
     Disabled,
     NotStarted,
 }
 
-impl Condition {
+impl StartResult {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -45,9 +45,9 @@ impl Condition {
 
 /// A checked server.
 #[derive(Debug)]
-pub(super) struct Patient {
+pub(super) struct CheckedServer {
     pub(super) name: String,
-    pub(super) condition: Condition,
+    pub(super) condition: StartResult,
     /// How long it took to get ready.
     pub(super) took: Option<Duration>,
     pub(super) tools: Arc<Vec<Item>>,
@@ -55,8 +55,8 @@ pub(super) struct Patient {
     pub(super) warnings: Vec<String>,
 }
 
-impl Patient {
-    pub(super) fn new(name: &str, condition: Condition) -> Self {
+impl CheckedServer {
+    pub(super) fn new(name: &str, condition: StartResult) -> Self {
         Self { name: name.to_owned(), condition, took: None, tools: Arc::default(), warnings: Vec::new() }
     }
 }
@@ -67,7 +67,7 @@ pub(super) async fn all(
     servers: Vec<ServerConfig>,
     manifests: Option<&Path>,
     progress: &Arc<Progress>,
-) -> Vec<(Patient, Vec<Finding>)> {
+) -> Vec<(CheckedServer, Vec<Finding>)> {
     let start = |server: ServerConfig| {
         let (progress, manifests) = (Arc::clone(progress), manifests.map(Path::to_owned));
         tokio::spawn(async move {
@@ -86,12 +86,12 @@ pub(super) async fn all(
 
 /// Starts one server. Each has a fleet of its own: a failed server is not restarted while others
 /// are starting.
-async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (Patient, Vec<Finding>) {
+async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer, Vec<Finding>) {
     let began = Instant::now();
     let options = FleetOptions { supervisor: supervisor(), manifests, ..FleetOptions::default() };
     let (fleet, _notices) = Fleet::start_with(vec![config.clone()], options);
     fleet.settled(config.timeouts.connect + SLACK).await;
-    let mut patient = Patient::new(&config.name, Condition::Failed);
+    let mut patient = CheckedServer::new(&config.name, StartResult::Failed);
     let mut findings = Vec::new();
     if let Some(server) = fleet.servers().first() {
         match server.failed_start() {
@@ -107,7 +107,7 @@ async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (Patient, Vec<
     (patient, findings)
 }
 
-fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
+fn success(server: &Upstream, patient: &mut CheckedServer) -> Vec<Finding> {
     let (lists, talk) = (server.lists(), server.talk());
     let mut findings: Vec<Finding> = noise(&talk).into_iter().collect();
     let hint = "run its command manually to see why";
@@ -127,7 +127,7 @@ fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
             return findings;
         }
     }
-    patient.condition = Condition::Ready;
+    patient.condition = StartResult::Ready;
     patient.tools = Arc::clone(&lists.tools);
     patient.warnings.clone_from(&lists.warnings);
     if lists.tools.is_empty() {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     finding::{Check, Finding, count, listed},
-    start::Patient,
+    start::CheckedServer,
 };
 
 /// Maximum recommended size of a description.
@@ -22,7 +22,7 @@ const LONG: usize = 4_000;
 const MOST_DETAILS: usize = 5;
 
 /// Checks the tools of a server.
-pub(super) fn look(patient: &Patient, settings: &GatewaySettings) -> Vec<Finding> {
+pub(super) fn look(patient: &CheckedServer, settings: &GatewaySettings) -> Vec<Finding> {
     let tools = &patient.tools;
     let are_texts = settings.profile == Profile::Dialect(DialectName::Bridge)
         && matches!(settings.exposure, Exposure::Always)

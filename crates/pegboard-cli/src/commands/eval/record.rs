@@ -64,11 +64,11 @@ struct Record {
     tools: Vec<Raw>,
     places: HashMap<String, usize>,
     queries: Vec<Labelled>,
-    searches: HashMap<Conversation, Vec<Asked>>,
+    searches: HashMap<Conversation, Vec<RecordedSearch>>,
 }
 
 /// A search that may lead to calls.
-struct Asked {
+struct RecordedSearch {
     /// The index of its query.
     query: usize,
     offered: Vec<String>,
@@ -99,7 +99,7 @@ impl Record {
     }
 
     fn search(&mut self, search: Search) {
-        let asked = Asked { query: self.queries.len(), offered: search.offered };
+        let asked = RecordedSearch { query: self.queries.len(), offered: search.offered };
         self.queries.push(Labelled { text: search.query, relevant: HashMap::new() });
         self.searches.entry(search.conversation).or_default().push(asked);
     }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::survey::{ClientFile, Survey};
 use crate::clients::{
     Client,
-    read::Entry,
-    server::{Reach, Server},
+    read::ServerEntry,
+    server::{Server, ServerTransport},
 };
 
 /// The result for one entry of one file.
-pub(super) struct Row {
+pub(super) struct ImportRow {
     /// The index of the file in the survey.
     pub(super) file: usize,
     /// The client's name of the server.
@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub(super) notes: Vec<String>,
 }
 
-impl Row {
+impl ImportRow {
     /// Returns whether this entry added the server of that name.
     pub(super) fn is_written_as(&self, name: &str) -> bool {
         self.written_as.as_deref() == Some(name) && !self.is_duplicate
@@ -50,7 +50,7 @@ impl Existing {
 /// The servers to write, and the result for each entry.
 pub(super) struct Plan {
     pub(super) servers: Vec<(String, Server)>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ImportRow>,
     /// The client of each server.
     owners: Vec<Client>,
     existing: Existing,
@@ -67,9 +67,9 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, file_at: usize, file: &ClientFile, entry: &Entry) {
+    fn add(&mut self, file_at: usize, file: &ClientFile, entry: &ServerEntry) {
         let project = entry.project.clone().filter(|_| file.place.project.is_none());
-        let mut row = Row {
+        let mut row = ImportRow {
             file: file_at,
             name: entry.name.clone(),
             project,
@@ -86,7 +86,7 @@ impl Plan {
         self.rows.push(row);
     }
 
-    fn place(&mut self, server: &Server, client: Client, row: &mut Row) {
+    fn place(&mut self, server: &Server, client: Client, row: &mut ImportRow) {
         if server.is_disabled {
             row.notes.push("disabled".to_owned());
         }
@@ -138,7 +138,8 @@ fn is_contained(allowed: &[String], denied: &[String], server: &Server) -> bool 
 /// one of them has.
 fn join(server: &mut Server, other: &Server) {
     server.is_disabled &= other.is_disabled;
-    if let (Reach::Remote { headers, .. }, Reach::Remote { headers: others, .. }) = (&mut server.reach, &other.reach)
+    if let (ServerTransport::Remote { headers, .. }, ServerTransport::Remote { headers: others, .. }) =
+        (&mut server.reach, &other.reach)
         && headers.is_empty()
     {
         headers.clone_from(others);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Report, merge::Row};
+use super::{Report, merge::ImportRow};
 use crate::clients::show::{printable, printable_line, shortened, table};
 
 /// Renders everything as one document, secrets masked.
@@ -58,7 +58,7 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
     let mut cells = Vec::new();
     for (at, file) in report.survey.files.iter().enumerate() {
         let mut head = vec![file.place.client.title().to_owned(), shortened(&file.place.path, report.home.as_deref())];
-        let rows: Vec<&Row> = report.plan.rows.iter().filter(|row| row.file == at).collect();
+        let rows: Vec<&ImportRow> = report.plan.rows.iter().filter(|row| row.file == at).collect();
         if rows.is_empty() {
             let note = if file.content.is_err() { "invalid, see below" } else { "no servers" };
             head.extend([String::new(), note.to_owned()]);
@@ -75,7 +75,7 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
     cells
 }
 
-fn notes(row: &Row, report: &Report) -> String {
+fn notes(row: &ImportRow, report: &Report) -> String {
     let project = row.project.as_ref().map(|folder| format!("only in {}", shortened(folder, report.home.as_deref())));
     let notes: Vec<String> = project.into_iter().chain(row.notes.iter().map(|note| printable(note))).collect();
     notes.join("; ")

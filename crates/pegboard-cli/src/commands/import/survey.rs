@@ -4,16 +4,16 @@ use std::path::Path;
 
 use crate::clients::{
     Client,
-    config_files::{Place, Surroundings},
-    read::{self, Content, Entry, ReadError},
+    config_files::{ConfigLocation, SystemEnvironment},
+    read::{self, ClientServers, ReadError, ServerEntry},
     secrets,
-    server::{Reach, Server},
+    server::{Server, ServerTransport},
 };
 
 /// An existing file of a client.
 pub(super) struct ClientFile {
-    pub(super) place: Place,
-    pub(super) content: Result<Content, ReadError>,
+    pub(super) place: ConfigLocation,
+    pub(super) content: Result<ClientServers, ReadError>,
     /// Whether its servers may be imported: a project's files come with a clone as easily as from
     /// the user.
     pub(super) is_trusted: bool,
@@ -38,13 +38,13 @@ impl Survey {
     /// Reads the files of the user and of the project, whose own files are trusted if
     /// `trusts_project`.
     pub(super) fn take(
-        surroundings: &Surroundings<'_>,
+        surroundings: &SystemEnvironment<'_>,
         clients: &[Client],
         project: &Path,
         trusts_project: bool,
     ) -> Self {
         let places = clients.iter().flat_map(|client| surroundings.places(*client, Some(project)));
-        let file = |place: Place| {
+        let file = |place: ConfigLocation| {
             let content = read::read(&place).transpose()?;
             let is_trusted = trusts_project || place.project.is_none();
             Some(ClientFile { place, content, is_trusted })
@@ -59,7 +59,8 @@ impl Survey {
     pub(super) fn untrusted(&self) -> Vec<(&str, String)> {
         let files = self.files.iter().filter(|file| !file.is_trusted);
         let entries = files.filter_map(|file| file.content.as_ref().ok()).flat_map(|content| &content.entries);
-        let is_server = |entry: &&Entry| entry.server.as_ref().is_ok_and(|server| !server.is_pegboard(&entry.name));
+        let is_server =
+            |entry: &&ServerEntry| entry.server.as_ref().is_ok_and(|server| !server.is_pegboard(&entry.name));
         let servers = entries.filter(is_server);
         servers.filter_map(|entry| Some((entry.name.as_str(), line_of(entry.server.as_ref().ok()?)))).collect()
     }
@@ -95,8 +96,8 @@ impl Survey {
 /// Returns what a server starts or connects to, in one complete line, without secrets.
 fn line_of(server: &Server) -> String {
     match secrets::masked(server).reach {
-        Reach::Remote { url, .. } => url,
-        Reach::Program { command, args, env, cwd, .. } => {
+        ServerTransport::Remote { url, .. } => url,
+        ServerTransport::Program { command, args, env, cwd, .. } => {
             let mut line = std::iter::once(command).chain(args).collect::<Vec<_>>().join(" ");
             line.extend(cwd.map(|cwd| format!(" (in {cwd})")));
             let variables: Vec<String> = env.into_iter().map(|(name, _)| name).collect();

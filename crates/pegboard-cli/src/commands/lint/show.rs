@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use pegboard_engine::lint::{Finding, Report, Severity};
 use serde_json::{Map, Value, json};
 
-use super::{MAX_TOOLS_BY_MEANING, Page};
+use super::{LintPage, MAX_TOOLS_BY_MEANING};
 use crate::{
     clients::show::{printable, printable_line},
     output::{FAINT, STRONG, wrapped},
@@ -17,7 +17,7 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 const TITLE: Style = Style::new().bold();
 
-pub(super) fn json(page: &Page) -> Value {
+pub(super) fn json(page: &LintPage) -> Value {
     let report = &page.report;
     let rules: Map<String, Value> =
         report.by_rule().iter().map(|(rule, count)| (rule.as_str().to_owned(), json!(count))).collect();
@@ -61,7 +61,7 @@ fn servers(report: &Report) -> usize {
     report.servers.keys().flatten().count()
 }
 
-pub(super) fn text(page: &Page, width: usize) -> String {
+pub(super) fn text(page: &LintPage, width: usize) -> String {
     let mut text = String::new();
     // Findings are sorted by server and tool.
     let by_server = page.report.findings.chunk_by(|one, other| one.server == other.server);
@@ -107,7 +107,7 @@ fn show(text: &mut String, finding: &Finding, margin: usize, width: usize) {
     let _ = writeln!(text, "{message}\n{suggestion}");
 }
 
-fn summary(page: &Page) -> String {
+fn summary(page: &LintPage) -> String {
     let report = &page.report;
     let tools = counted(report.tools, "tool");
     let what = match servers(report) {

@@ -15,26 +15,29 @@ use crate::{
 };
 
 /// The version of a file by its metadata; `None` if the file does not exist.
-pub(super) type Mark = Option<(Option<SystemTime>, u64, u64)>;
+pub(super) type FileVersion = Option<(Option<SystemTime>, u64, u64)>;
 
 /// The versions of several files.
-pub(super) type Marks = BTreeMap<PathBuf, Mark>;
+pub(super) type FileVersions = BTreeMap<PathBuf, FileVersion>;
 
 /// Returns the version of the file at `path`.
-pub(super) fn mark(path: &Path) -> Mark {
+pub(super) fn mark(path: &Path) -> FileVersion {
     let data = fs::metadata(path).ok()?;
     Some((data.modified().ok(), data.len(), file_number(&data)))
 }
 
 /// Returns the versions of these files.
-pub(super) async fn look(paths: impl Iterator<Item = PathBuf>) -> Marks {
+pub(super) async fn look(paths: impl Iterator<Item = PathBuf>) -> FileVersions {
     let paths: Vec<PathBuf> = paths.collect();
     let look = || paths.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark)).collect();
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
 /// Reads the configuration at `path` with `load`, and returns it with the versions of its files.
-pub(super) fn read(path: &Path, load: impl FnOnce() -> Result<Content, CliError>) -> (Result<Config, CliError>, Marks) {
+pub(super) fn read(
+    path: &Path,
+    load: impl FnOnce() -> Result<Content, CliError>,
+) -> (Result<Config, CliError>, FileVersions) {
     // Before it is read: what is written meanwhile is seen then.
     let own = mark(path);
     let (config, others) = match load() {

@@ -5,7 +5,7 @@ use std::{io::ErrorKind, path::Path};
 use axum::Router;
 use pegboard_gateway::control::Options;
 
-use crate::running_gateways::{self, Registration, Running};
+use crate::running_gateways::{self, Registration, RunningGateway};
 
 /// The registration of a running gateway, removed when it is dropped.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Presence {
     pub(super) fn announce(state: Option<&Path>, options: &Options, router: Router) -> Self {
         let mut presence = Self::default();
         let Some(folder) = state.map(running_gateways::folder) else { return presence };
-        let mut running = Running {
+        let mut running = RunningGateway {
             pid: std::process::id(),
             endpoint: options.endpoint.clone(),
             socket: None,

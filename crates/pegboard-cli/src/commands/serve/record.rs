@@ -27,16 +27,16 @@ impl Recording {
     }
 
     /// Starts recording a gateway.
-    pub(super) fn of(self, gateway: &Arc<Gateway>) -> Recorded {
+    pub(super) fn of(self, gateway: &Arc<Gateway>) -> ActiveRecord {
         gateway.record_to(self.recorder);
-        Recorded(self.writing)
+        ActiveRecord(self.writing)
     }
 }
 
 /// A record that is being written.
-pub(super) struct Recorded(RecordWriter);
+pub(super) struct ActiveRecord(RecordWriter);
 
-impl Recorded {
+impl ActiveRecord {
     /// Writes the remaining lines.
     pub(super) async fn finish(self, gateway: &Gateway) {
         gateway.stop_recording();

@@ -14,18 +14,18 @@ use pegboard_llm::embeddings::Embedder;
 use tokio::sync::mpsc;
 
 use super::{
-    file_versions::{self, Marks},
-    watched_model::FollowedModel,
+    file_versions::{self, FileVersions},
+    watched_model::WatchedModel,
 };
 use crate::{
     config::{self, Config, Content, ListenConfig, telemetry::TelemetryConfig},
-    embeddings::{self, Chosen},
+    embeddings::{self, EndpointChoice},
     error::CliError,
     logging::LogBuffer,
     platform::memory,
     rankers::{RankerName, shared_rankers},
     trust,
-    usage::{self, Keeper},
+    usage::{self, UsageLearner},
 };
 
 /// Poll interval of the files. File system notifications would save the polling, but miss changes
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// The configuration in use, and where it comes from.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct ConfigWatcher {
     pub(super) path: PathBuf,
     /// The flag for the state folder, if the file was found in a folder and must be trusted.
     pub(super) needs_trust: Option<Option<String>>,
@@ -46,25 +46,25 @@ pub(super) struct Followed {
     pub(super) ranker: Option<RankerName>,
     /// The bonus of each literal hit, for rankers that have it.
     pub(super) token_bonus: f64,
-    pub(super) embeddings: Option<Chosen>,
+    pub(super) embeddings: Option<EndpointChoice>,
     /// The embedder in use. It continues under other rankers, with its vectors.
     pub(super) embedder: Option<Arc<Embedder>>,
-    pub(super) model: FollowedModel,
+    pub(super) model: WatchedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
     /// The state folder, which cannot change.
     pub(super) state: Option<PathBuf>,
     /// The versions of the configuration files when they were read.
-    pub(super) files: Marks,
+    pub(super) files: FileVersions,
     /// The learner of usage, if it is enabled.
-    pub(super) learner: Option<Arc<Keeper>>,
+    pub(super) learner: Option<Arc<UsageLearner>>,
     /// The log in memory.
     pub(super) log: Arc<LogBuffer>,
     /// Requests to reload the files now.
     pub(super) requests: mpsc::Receiver<Reload>,
 }
 
-impl Followed {
+impl ConfigWatcher {
     /// Applies every change of the files, for ever. A file with mistakes is rejected as a whole,
     /// and everything stays as it was.
     pub(super) async fn follow(mut self) {
@@ -101,7 +101,7 @@ impl Followed {
     }
 
     /// Returns the versions of the files at the last attempt to read them.
-    fn seen(&self) -> Marks {
+    fn seen(&self) -> FileVersions {
         self.files.clone().into_iter().chain(self.model.seen()).collect()
     }
 

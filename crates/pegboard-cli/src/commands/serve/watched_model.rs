@@ -7,17 +7,17 @@ use std::{
 
 use pegboard_engine::Model;
 
-use super::file_versions::{Mark, mark};
+use super::file_versions::{FileVersion, mark};
 use crate::{error::CliError, models};
 
 /// A model file, and its version just before it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Looked {
+struct ModelFile {
     path: PathBuf,
-    mark: Mark,
+    mark: FileVersion,
 }
 
-impl Looked {
+impl ModelFile {
     fn at(path: PathBuf) -> Self {
         Self { mark: mark(&path), path }
     }
@@ -25,20 +25,20 @@ impl Looked {
 
 /// The model in use, and the file that it comes from, if it is not the built-in one.
 #[derive(Debug)]
-pub(super) struct FollowedModel {
+pub(super) struct WatchedModel {
     /// The file of the command line, which takes precedence over the configuration.
     flag: Option<PathBuf>,
     /// The selected file. It is not in use if it could not be read.
-    wanted: Option<Looked>,
+    wanted: Option<ModelFile>,
     /// The file in use.
-    used: Option<Looked>,
+    used: Option<ModelFile>,
     model: Option<Arc<Model>>,
 }
 
-impl FollowedModel {
+impl WatchedModel {
     /// Reads the model of the command line, else the one of the configuration.
     pub(super) fn read(flag: Option<PathBuf>, configured: Option<PathBuf>) -> Result<Self, CliError> {
-        let used = flag.clone().or(configured).map(Looked::at);
+        let used = flag.clone().or(configured).map(ModelFile::at);
         let model = models::read(used.as_ref().map(|used| &*used.path))?;
         Ok(Self { flag, wanted: used.clone(), used, model })
     }
@@ -49,14 +49,14 @@ impl FollowedModel {
     }
 
     /// Returns the selected file, with its version at the last attempt to read it.
-    pub(super) fn seen(&self) -> Option<(PathBuf, Mark)> {
+    pub(super) fn seen(&self) -> Option<(PathBuf, FileVersion)> {
         self.wanted.clone().map(|wanted| (wanted.path, wanted.mark))
     }
 
     /// Records the present version of the file.
     pub(super) async fn look(&mut self) {
         if let Some(wanted) = self.wanted.clone() {
-            self.wanted = tokio::task::spawn_blocking(|| Looked::at(wanted.path)).await.ok();
+            self.wanted = tokio::task::spawn_blocking(|| ModelFile::at(wanted.path)).await.ok();
         }
     }
 
@@ -66,13 +66,13 @@ impl FollowedModel {
         let path = self.flag.clone().or_else(|| configured.map(Path::to_owned));
         let used = self.used.clone();
         let read = move || {
-            let wanted = path.map(Looked::at);
+            let wanted = path.map(ModelFile::at);
             let model = (wanted != used).then(|| models::read(wanted.as_ref().map(|wanted| &*wanted.path)));
             (wanted, model)
         };
         let (wanted, model) = tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
         self.wanted.clone_from(&wanted);
-        let place = |looked: &Option<Looked>| looked.as_ref().map(|looked| looked.path.clone());
+        let place = |looked: &Option<ModelFile>| looked.as_ref().map(|looked| looked.path.clone());
         match model {
             None => Ok(false),
             Some(Ok(model)) => {

@@ -6,7 +6,7 @@ use rustyline::{
 };
 use serde_json::{Value, json};
 
-use super::{Talk, serve};
+use super::{SessionRunner, serve};
 use crate::{
     Outcome,
     error::CliError,
@@ -24,11 +24,11 @@ help, quit
 ";
 
 /// Completes commands and the names of tools.
-struct Names {
+struct NameCompleter {
     names: Vec<String>,
 }
 
-impl Completer for Names {
+impl Completer for NameCompleter {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
@@ -38,17 +38,17 @@ impl Completer for Names {
     }
 }
 
-impl Hinter for Names {
+impl Hinter for NameCompleter {
     type Hint = String;
 }
-impl Highlighter for Names {}
-impl Validator for Names {}
-impl Helper for Names {}
+impl Highlighter for NameCompleter {}
+impl Validator for NameCompleter {}
+impl Helper for NameCompleter {}
 
 /// Reads commands until the user ends the session.
-pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
+pub(super) fn run(talk: &mut SessionRunner) -> Result<Outcome, CliError> {
     let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
-    let mut editor: Editor<Names, DefaultHistory> = Editor::new().map_err(failed)?;
+    let mut editor: Editor<NameCompleter, DefaultHistory> = Editor::new().map_err(failed)?;
     output::text(&format!(
         "{FAINT}{} dialect; type `help` for the commands{FAINT:#}\n",
         talk.session.dialect().name()
@@ -59,7 +59,7 @@ pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
         names.extend(talk.session.known_names());
         names.sort();
         names.dedup();
-        editor.set_helper(Some(Names { names }));
+        editor.set_helper(Some(NameCompleter { names }));
         let line = match editor.readline("> ") {
             Ok(line) => line,
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(Outcome::Yes),

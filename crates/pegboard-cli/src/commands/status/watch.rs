@@ -12,7 +12,7 @@ use crate::{
     Outcome,
     commands::serve::stop_signal,
     error::CliError,
-    gateway_client::{AskError, Door},
+    gateway_client::{EndpointError, GatewayEndpoint},
     output::{self, FAINT, counted},
     platform::output_size,
     terminal_text,
@@ -26,19 +26,20 @@ const USUAL_ROWS: usize = 24;
 
 /// Shows the gateway until the user stops the program. It must be running at first; later it may
 /// stop and come back.
-pub(super) async fn watch(door: &Door) -> Result<Outcome, CliError> {
+pub(super) async fn watch(door: &GatewayEndpoint) -> Result<Outcome, CliError> {
     tokio::select! {
         watched = follow(door) => watched,
         () = stop_signal() => Ok(Outcome::Yes),
     }
 }
 
-async fn follow(door: &Door) -> Result<Outcome, CliError> {
+async fn follow(door: &GatewayEndpoint) -> Result<Outcome, CliError> {
     let mut status = match door.status().await {
         Ok(status) => status,
         Err(error) => return super::fail(door, error),
     };
-    let mut show: Box<dyn Show> = if is_screen() { Box::new(Screen::open()?) } else { Box::<Lines>::default() };
+    let mut show: Box<dyn StatusDisplay> =
+        if is_screen() { Box::new(AlternateScreen::open()?) } else { Box::<ChangeLines>::default() };
     let mut ticks = tokio::time::interval(EVERY);
     // A gateway that answers late is not asked several times at once then.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -61,19 +62,19 @@ fn is_screen() -> bool {
     stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-trait Show {
+trait StatusDisplay {
     /// Shows the present status.
     fn status(&mut self, status: &Status) -> Result<(), CliError>;
 
     /// Shows that the gateway does not answer any more, with its last status.
-    fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError>;
+    fn lost(&mut self, last: &Status, error: &EndpointError) -> Result<(), CliError>;
 }
 
 /// Draws on the alternate screen of the terminal, so that the previous content is restored at the
 /// end.
-struct Screen;
+struct AlternateScreen;
 
-impl Screen {
+impl AlternateScreen {
     fn open() -> io::Result<Self> {
         // The other page, and no cursor.
         control("\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J")?;
@@ -97,7 +98,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
         // A failure to write cannot be reported anywhere.
         let _ = control("\u{1b}[?25h\u{1b}[?1049l");
@@ -110,12 +111,12 @@ fn control(sequence: &str) -> io::Result<()> {
     out.flush()
 }
 
-impl Show for Screen {
+impl StatusDisplay for AlternateScreen {
     fn status(&mut self, status: &Status) -> Result<(), CliError> {
         self.draw(&screen::screen(status, screen::width()))
     }
 
-    fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError> {
+    fn lost(&mut self, last: &Status, error: &EndpointError) -> Result<(), CliError> {
         let width = screen::width();
         let text =
             format!("{FAINT}{}{FAINT:#}\n", terminal_text::cut(&format!("{error}; showing the last status"), width));
@@ -125,12 +126,12 @@ impl Show for Screen {
 
 /// Prints a line for each change.
 #[derive(Default)]
-struct Lines {
+struct ChangeLines {
     last: Option<Status>,
     is_lost: bool,
 }
 
-impl Show for Lines {
+impl StatusDisplay for ChangeLines {
     fn status(&mut self, status: &Status) -> Result<(), CliError> {
         let mut lines = changes(self.last.as_ref(), status);
         if std::mem::take(&mut self.is_lost) && lines.is_empty() {
@@ -141,7 +142,7 @@ impl Show for Lines {
         output::text(&text)
     }
 
-    fn lost(&mut self, _last: &Status, error: &AskError) -> Result<(), CliError> {
+    fn lost(&mut self, _last: &Status, error: &EndpointError) -> Result<(), CliError> {
         if std::mem::replace(&mut self.is_lost, true) {
             return Ok(());
         }

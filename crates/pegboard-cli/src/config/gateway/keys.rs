@@ -21,7 +21,7 @@ use super::{
         state::StateFolder,
         telemetry, usage,
     },
-    Draft, exposure,
+    ConfigDraft, exposure,
 };
 use crate::rankers::RankerName;
 
@@ -56,11 +56,16 @@ const ADDRESS: Kind = Kind::Shaped {
 const SEPARATOR: Kind =
     Kind::Shaped { pattern: "^[A-Za-z0-9_-]{1,8}$", fits: "one to eight letters, digits, `_` or `-`" };
 
-pub(super) const KEYS: &[Key<Draft>] = &[
-    Key::new("catalogs", TEXTS, "Catalog files to search, relative to this file.", |node, draft: &mut Draft, scope| {
-        let files = node.as_texts(scope.problems).unwrap_or_default();
-        draft.config.catalogs = files.into_iter().map(Into::into).collect();
-    })
+pub(super) const KEYS: &[Key<ConfigDraft>] = &[
+    Key::new(
+        "catalogs",
+        TEXTS,
+        "Catalog files to search, relative to this file.",
+        |node, draft: &mut ConfigDraft, scope| {
+            let files = node.as_texts(scope.problems).unwrap_or_default();
+            draft.config.catalogs = files.into_iter().map(Into::into).collect();
+        },
+    )
     .default("[]"),
     Key::new(
         "ranker",
@@ -105,7 +110,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "preDiscovered",
         Kind::List(&Kind::Text),
         "Tools that are visible from the start, in the gateway and the agent, in any spelling of their names.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.config.gateway.pre_discovered = read_texts(node, scope);
         },
     )
@@ -114,7 +119,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "promptCategories",
         Kind::List(&Kind::Text),
         "Tool categories to list in the prompt, in the gateway and the agent, instead of those of the servers.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.config.gateway.prompt_categories = read_texts(node, scope);
         },
     )
@@ -141,7 +146,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         Kind::Map(&Kind::OneOf(PROFILES)),
         "Dialects for specific clients, by the name that the client reports; `*` matches any text, and the first \
          matching entry applies.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             for entry in node.as_object(scope.problems).unwrap_or_default() {
                 let Some(profile) = read_profile(&entry, scope) else { continue };
                 draft.config.gateway.clients.push(ClientProfile { client: entry.key().to_owned(), profile });
@@ -156,7 +161,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "separator",
         SEPARATOR,
         "Separator between the server name and the tool name.",
-        |node, draft: &mut Draft, scope| match node.as_text(scope.problems) {
+        |node, draft: &mut ConfigDraft, scope| match node.as_text(scope.problems) {
             Some(text) if is_separator(text) => draft.config.gateway.names.separator = text.to_owned(),
             Some(_) => node.must_be(SEPARATOR, scope.problems),
             None => {}
@@ -167,7 +172,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "prefix",
         Kind::OneOf(PREFIXES),
         "When tool names are prefixed with the server name; `auto` prefixes them if there is more than one server.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.config.gateway.prefixes = match node.as_one_of(PREFIXES, scope.problems) {
                 Some("always") => Prefixes::Always,
                 Some("never") => Prefixes::Never,
@@ -187,14 +192,14 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "allowedHosts",
         TEXTS,
         "Allowed values of the `Host` header. By default loopback names, or any name on a public listen address.",
-        |node, draft: &mut Draft, scope| draft.config.listen.allowed_hosts = read_texts(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.config.listen.allowed_hosts = read_texts(node, scope),
     )
     .default("[]"),
     Key::new(
         "allowedOrigins",
         TEXTS,
         "Allowed web origins (`Origin` header), in addition to loopback origins.",
-        |node, draft: &mut Draft, scope| draft.config.listen.allowed_origins = read_texts(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.config.listen.allowed_origins = read_texts(node, scope),
     )
     .default("[]"),
     Key::new(
@@ -202,7 +207,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         connections::NETWORKS,
         "Reverse proxies in front of the gateway, as addresses or ranges such as `10.0.0.0/8`. Their \
          `X-Forwarded-For` header determines the client address; from other addresses it is ignored.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.config.listen.trusted_proxies = connections::read_proxies(node, scope);
         },
     )
@@ -211,27 +216,27 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "connections",
         connections::KIND,
         "Limits on concurrent connections, requests and event streams.",
-        |node, draft: &mut Draft, scope| connections::read(node, &mut draft.config, scope),
+        |node, draft: &mut ConfigDraft, scope| connections::read(node, &mut draft.config, scope),
     ),
     Key::new(
         "allowPublic",
         Kind::Flag,
         "Allows a public listen address without tokens.",
-        |node, draft: &mut Draft, scope| set(&mut draft.config.listen.allow_public, node.as_bool(scope.problems)),
+        |node, draft: &mut ConfigDraft, scope| set(&mut draft.config.listen.allow_public, node.as_bool(scope.problems)),
     )
     .default("false"),
     Key::new(
         "tokens",
         Kind::List(&Kind::Object(|| TOKEN.shape())),
         "Tokens that grant access to the gateway; without any, everyone who can reach it has access.",
-        |node, draft: &mut Draft, scope| read_tokens(node, &mut draft.config.gateway.tokens, scope),
+        |node, draft: &mut ConfigDraft, scope| read_tokens(node, &mut draft.config.gateway.tokens, scope),
     )
     .default("[]"),
     Key::new(
         "limits",
         limits::KIND,
         "Limits for each caller, unless its token has its own.",
-        |node, draft: &mut Draft, scope| draft.config.gateway.limits = limits::read_limits(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.config.gateway.limits = limits::read_limits(node, scope),
     ),
     Key::new(
         "validateArguments",
@@ -239,7 +244,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "Validates the arguments of a call against the tool's schema. An invalid call is answered with the errors \
          and the schema, and the server is not called. Unsupported schema keywords are ignored. A server's own \
          `validateArguments` takes precedence.",
-        |node, draft: &mut Draft, scope| draft.validation.is_on = node.as_bool(scope.problems),
+        |node, draft: &mut ConfigDraft, scope| draft.validation.is_on = node.as_bool(scope.problems),
     )
     .default("true"),
     Key::new(
@@ -249,8 +254,8 @@ pub(super) const KEYS: &[Key<Draft>] = &[
          saves nothing. A relative path is resolved against the folder of the configuration file. By default \
          `pegboard` in `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows \
          in `LOCALAPPDATA`.",
-        |node, draft: &mut Draft, scope| {
-            let Some(text) = node.as_non_blank(scope.problems) else { return };
+        |node, draft: &mut ConfigDraft, scope| {
+            let Some(text) = node.as_word(scope.problems) else { return };
             draft.config.state = StateFolder::named(&expand(node, text, scope).text);
         },
     ),
@@ -258,7 +263,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "lazy",
         Kind::Flag,
         "Starts servers only when they are called. A server's own `lazy` takes precedence.",
-        |node, draft: &mut Draft, scope| draft.servers.lazy = node.as_bool(scope.problems),
+        |node, draft: &mut ConfigDraft, scope| draft.servers.lazy = node.as_bool(scope.problems),
     )
     .default("false"),
     Key::new(
@@ -268,7 +273,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
          proxies, certificates and the like; for package runners also their own settings): names, patterns such as \
          `GITHUB_*`, or `true` for all. A server's own `pegboard.inheritEnv` adds to it. Variables that supply \
          `tokens` are never inherited.",
-        |node, draft: &mut Draft, scope| draft.servers.inherit_env = inherit::read_inherit_env(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.servers.inherit_env = inherit::read_inherit_env(node, scope),
     )
     .default("[]"),
     Key::new(
@@ -277,14 +282,14 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "Allows OAuth endpoints of remote servers at private, link-local or loopback addresses although the server \
          itself has a public address. Otherwise they must be public, or on the same kind of network as the server. A \
          server's own `pegboard.allowPrivateIssuers` takes precedence.",
-        |node, draft: &mut Draft, scope| draft.servers.allow_private_issuers = node.as_bool(scope.problems),
+        |node, draft: &mut ConfigDraft, scope| draft.servers.allow_private_issuers = node.as_bool(scope.problems),
     )
     .default("false"),
     Key::new(
         "circuitBreaker",
         breaker::KIND,
         "Circuit breaker for servers that do not answer. A server's own `circuitBreaker` takes precedence.",
-        |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
+        |node, draft: &mut ConfigDraft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
     ),
     Key::new(
         "pinning",
@@ -293,7 +298,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
          server. `warn` uses and reports them. `hold` neither shows nor calls them until they are approved with \
          `pegboard approve`; without a usable `stateFolder` it is an error. `off` does not compare. A server's own \
          `pinning` takes precedence.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.servers.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
         },
     )
@@ -306,7 +311,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
          same time. Such a server sees only its own processes, and its mounts are private. `on` creates a user \
          namespace if needed, and the server does not start if that fails; `auto` uses a namespace only with \
          `CAP_SYS_ADMIN`.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             let name = node.as_one_of(ProcessNamespace::NAMES, scope.problems);
             draft.servers.process_namespace = name.and_then(ProcessNamespace::named);
         },
@@ -319,7 +324,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
          then. `hold` holds them until they are approved with `pegboard approve`, whether `pinning` is `warn` or \
          `hold`; without a usable `stateFolder` it is an error. A server with another name and the same program and \
          arguments, or the same address, is not new: the approvals of the other name apply.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.servers.new_servers = node.as_one_of(NewServers::NAMES, scope.problems).and_then(NewServers::named);
         },
     )
@@ -328,33 +333,33 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "lint",
         Kind::Object(|| LINT.shape()),
         "Rules and limits of `pegboard lint`.",
-        |node, draft: &mut Draft, scope| LINT.read(node, &mut draft.config.lint, scope),
+        |node, draft: &mut ConfigDraft, scope| LINT.read(node, &mut draft.config.lint, scope),
     ),
     Key::new(
         "usageLearning",
         usage::KIND,
         "Learn from usage: a tool that was called after a search ranks higher for similar queries of the same caller. \
          Works with the rankers `hybrid` and `lexical`, and needs a `stateFolder`.",
-        |node, draft: &mut Draft, scope| draft.config.usage = usage::read(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.config.usage = usage::read(node, scope),
     )
     .default("false"),
     Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),
         "Export of traces and metrics.",
-        |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
+        |node, draft: &mut ConfigDraft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
     ),
     Key::new(
         "embeddings",
         Kind::Object(embeddings::shape),
         "External embeddings endpoint for the `hybrid` ranker.",
-        |node, draft: &mut Draft, scope| draft.config.embeddings = embeddings::read(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.config.embeddings = embeddings::read(node, scope),
     ),
     Key::new(
         "startupWait",
         TIME,
         "How long the first list request of a client waits for starting servers that have no cached lists.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.gateway.startup_wait, node.as_duration(true, scope.problems));
         },
     )
@@ -363,7 +368,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "shutdownDeadline",
         TIME,
         "How long the gateway waits for running requests when it is stopped.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.listen.shutdown_deadline, node.as_duration(true, scope.problems));
         },
     )
@@ -372,7 +377,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "maxSessions",
         Kind::Count { least: 1 },
         "Maximum number of sessions; the least recently used one is evicted.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.gateway.max_sessions, node.as_count_from(1, scope.problems));
         },
     )
@@ -381,7 +386,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "sessionIdle",
         Kind::Duration { may_be_zero: false },
         "How long an unused session is kept in memory.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.gateway.session_idle, node.as_duration(false, scope.problems));
         },
     )
@@ -391,7 +396,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         TIME,
         "How long a client can resume its session with the tools that it had loaded, also after a restart of the \
          gateway. Sessions are saved in the state folder; without one, they last for `sessionIdle`.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.gateway.session_keep, node.as_duration(true, scope.problems));
         },
     )
@@ -400,7 +405,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "pageSize",
         COUNT,
         "Maximum number of items per page of a list; 0 sends all items at once.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.gateway.page_size, node.as_count(scope.problems));
         },
     )
@@ -409,7 +414,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "maxBodyBytes",
         Kind::Count { least: 1 },
         "Maximum size of a request in bytes.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             set(&mut draft.config.listen.max_body_bytes, node.as_count_from(1, scope.problems));
         },
     )

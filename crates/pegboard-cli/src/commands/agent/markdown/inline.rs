@@ -40,7 +40,7 @@ impl Inline {
 
     fn settle(&mut self, is_whole: bool, flow: &mut Flow) {
         while !self.held.is_empty() {
-            let reader = Reader { text: &self.held, is_whole: is_whole || self.held.len() > MAX_HELD, depth: 0 };
+            let reader = InlineReader { text: &self.held, is_whole: is_whole || self.held.len() > MAX_HELD, depth: 0 };
             let Some((used, glyphs)) = reader.read(self.last, self.style) else { return };
             glyphs.into_iter().for_each(|(c, style)| flow.put(c, style));
             self.last = self.held.drain(..used).next_back();
@@ -57,7 +57,7 @@ fn render_within(text: &[char], style: Style, depth: usize) -> Vec<Glyph> {
     let mut glyphs = Vec::with_capacity(text.len());
     let (mut at, mut last) = (0, None);
     while at < text.len() {
-        let reader = Reader { text: &text[at..], is_whole: true, depth };
+        let reader = InlineReader { text: &text[at..], is_whole: true, depth };
         let Some((used, read)) = reader.read(last, style) else { break };
         glyphs.extend(read);
         at += used;
@@ -67,7 +67,7 @@ fn render_within(text: &[char], style: Style, depth: usize) -> Vec<Glyph> {
 }
 
 /// What a text begins with.
-enum Found {
+enum InlineMatch {
     /// Not known before more of it has come.
     More,
     /// So many plain characters.
@@ -78,47 +78,47 @@ enum Found {
 
 /// A parser of the beginning of a text that is not empty.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct InlineReader<'a> {
     text: &'a [char],
     /// Whether nothing follows.
     is_whole: bool,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl InlineReader<'_> {
     /// Returns how many characters are read, and what is shown for them; `None` while more are
     /// needed.
     fn read(self, last: Option<char>, style: Style) -> Option<(usize, Vec<Glyph>)> {
         let found = match self.text[0] {
-            _ if self.depth > MAX_DEPTH => Found::Plain(1),
+            _ if self.depth > MAX_DEPTH => InlineMatch::Plain(1),
             '\\' => self.escape(style),
             '`' => self.code(style),
             '*' | '_' | '~' => self.emphasis(last, style),
             '[' => self.link(style),
             '!' => self.image(style),
-            _ => Found::Plain(1),
+            _ => InlineMatch::Plain(1),
         };
         match found {
-            Found::More => None,
-            Found::Plain(used) => Some((used, self.text[..used].iter().map(|c| (*c, style)).collect())),
-            Found::Marked(used, glyphs) => Some((used, glyphs)),
+            InlineMatch::More => None,
+            InlineMatch::Plain(used) => Some((used, self.text[..used].iter().map(|c| (*c, style)).collect())),
+            InlineMatch::Marked(used, glyphs) => Some((used, glyphs)),
         }
     }
 
     /// Returns plain text if nothing can follow.
-    fn or_plain(self, length: usize) -> Found {
-        if self.is_whole { Found::Plain(length) } else { Found::More }
+    fn or_plain(self, length: usize) -> InlineMatch {
+        if self.is_whole { InlineMatch::Plain(length) } else { InlineMatch::More }
     }
 
-    fn escape(self, style: Style) -> Found {
+    fn escape(self, style: Style) -> InlineMatch {
         match self.text.get(1) {
-            Some(c) if c.is_ascii_punctuation() => Found::Marked(2, vec![(*c, style)]),
-            Some(_) => Found::Plain(1),
+            Some(c) if c.is_ascii_punctuation() => InlineMatch::Marked(2, vec![(*c, style)]),
+            Some(_) => InlineMatch::Plain(1),
             None => self.or_plain(1),
         }
     }
 
-    fn code(self, style: Style) -> Found {
+    fn code(self, style: Style) -> InlineMatch {
         let ticks = run(self.text, 0);
         let Some(end) = code_end(self.text, 0, self.is_whole) else { return self.or_plain(ticks) };
         let code = &self.text[ticks..end - ticks];
@@ -128,10 +128,10 @@ impl Reader<'_> {
             code => code,
         };
         let style = style.fg_color(CODE.get_fg_color());
-        Found::Marked(end, code.iter().map(|c| (*c, style)).collect())
+        InlineMatch::Marked(end, code.iter().map(|c| (*c, style)).collect())
     }
 
-    fn emphasis(self, last: Option<char>, style: Style) -> Found {
+    fn emphasis(self, last: Option<char>, style: Style) -> InlineMatch {
         let mark = self.text[0];
         let length = run(self.text, 0);
         let Some(next) = self.text.get(length) else { return self.or_plain(length) };
@@ -140,15 +140,15 @@ impl Reader<'_> {
             ('*' | '_', 1) => Effects::ITALIC,
             ('*' | '_', 2) => Effects::BOLD,
             ('*' | '_', 3) => Effects::BOLD.insert(Effects::ITALIC),
-            _ => return Found::Plain(length),
+            _ => return InlineMatch::Plain(length),
         };
         if !opens(mark, last, Some(*next)) {
-            return Found::Plain(length);
+            return InlineMatch::Plain(length);
         }
         let Some(inner_end) = self.emphasis_end(mark, length) else { return self.or_plain(length) };
         let inner = &self.text[length..inner_end];
         let glyphs = render_within(inner, style.effects(style.get_effects().insert(effects)), self.depth + 1);
-        Found::Marked(inner_end + length, glyphs)
+        InlineMatch::Marked(inner_end + length, glyphs)
     }
 
     /// Returns where the mark that ends an emphasis begins, if it is there.
@@ -187,11 +187,11 @@ impl Reader<'_> {
         None
     }
 
-    fn link(self, style: Style) -> Found {
+    fn link(self, style: Style) -> InlineMatch {
         let Some(text_end) = matching(self.text, 0, ']') else { return self.or_plain(1) };
         match self.text.get(text_end + 1) {
             Some('(') => {}
-            Some(_) => return Found::Plain(1),
+            Some(_) => return InlineMatch::Plain(1),
             None => return self.or_plain(1),
         }
         let Some(end) = matching(self.text, text_end + 1, ')') else { return self.or_plain(1) };
@@ -199,7 +199,7 @@ impl Reader<'_> {
         // A title may follow the address.
         let address = inside.split_whitespace().next().unwrap_or_default().trim_matches(['<', '>']);
         if address.is_empty() {
-            return Found::Plain(1);
+            return InlineMatch::Plain(1);
         }
         let mut glyphs = render_within(&self.text[1..text_end], style.underline(), self.depth + 1);
         let shown: String = glyphs.iter().map(|(c, _)| *c).collect();
@@ -209,19 +209,19 @@ impl Reader<'_> {
             glyphs.push((' ', Style::new()));
             glyphs.extend(format!("({address})").chars().map(|c| (c, FAINT)));
         }
-        Found::Marked(end + 1, glyphs)
+        InlineMatch::Marked(end + 1, glyphs)
     }
 
     /// Reads an image, which is shown like a link to it.
-    fn image(self, style: Style) -> Found {
+    fn image(self, style: Style) -> InlineMatch {
         match self.text.get(1) {
             None => self.or_plain(1),
             Some('[') => match (Self { text: &self.text[1..], ..self }).link(style) {
-                Found::Marked(used, glyphs) => Found::Marked(used + 1, glyphs),
-                Found::More => Found::More,
-                Found::Plain(_) => Found::Plain(1),
+                InlineMatch::Marked(used, glyphs) => InlineMatch::Marked(used + 1, glyphs),
+                InlineMatch::More => InlineMatch::More,
+                InlineMatch::Plain(_) => InlineMatch::Plain(1),
             },
-            Some(_) => Found::Plain(1),
+            Some(_) => InlineMatch::Plain(1),
         }
     }
 }
