@@ -139,7 +139,7 @@ impl CatalogWarnings {
             }
         }
         if self.more > 0 {
-            warn(&format!("{} like these", output::counted(self.more, "more warning")));
+            warn(&format!("{} like these", output::pluralize(self.more, "more warning")));
         }
     }
 }

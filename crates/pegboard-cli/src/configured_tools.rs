@@ -69,8 +69,10 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
         Ok(config) => config,
         Err(error) => {
             // A gateway that runs has its previous configuration.
-            let Some(door) = gateway_client::running_door(source, state).ok().flatten() else { return Err(error) };
-            let catalog = runtime()?.block_on(GatewayClient::Running(door).catalog())?;
+            let Some(endpoint) = gateway_client::running_endpoint(source, state).ok().flatten() else {
+                return Err(error);
+            };
+            let catalog = runtime()?.block_on(GatewayClient::Running(endpoint).catalog())?;
             return Ok((catalog, Selection::everything()));
         }
     };

@@ -84,7 +84,7 @@ pub(crate) fn folder(state: &Path) -> PathBuf {
 pub(crate) type EndpointChoice = (EndpointSettings, Selection);
 
 /// Returns the configured endpoint: tools that are hidden from all callers are not sent.
-pub(crate) fn chosen(config: &Config) -> Option<EndpointChoice> {
+pub(crate) fn configured_endpoint(config: &Config) -> Option<EndpointChoice> {
     config.embeddings.clone().map(|settings| (settings, config.gateway.selection.clone()))
 }
 
@@ -131,8 +131,8 @@ impl EmbeddingsClient {
         drop(progress);
         let status = self.embedder.status();
         if let Err(error) = done {
-            let (some, all) = (status.embedded, status.tools);
-            missed(
+            let (some, all) = (standing.embedded, standing.tools);
+            warn_missing(
                 &format!(
                     "only {some} of {} been embedded",
                     if all == 1 { "1 tool has".to_owned() } else { format!("{all} tools have") }
@@ -142,7 +142,7 @@ impl EmbeddingsClient {
         } else if status.refused > 0 {
             warn(&format!(
                 "the embeddings endpoint rejected {}, even when shortened",
-                output::counted(status.refused, "tool")
+                output::pluralize(standing.refused, "tool")
             ));
         }
         true
@@ -154,38 +154,38 @@ impl EmbeddingsClient {
     }
 
     /// Returns a ranker that requests vectors and has those of all tools, if `ranker` uses vectors.
-    pub(crate) fn under(&self, ranker: Arc<dyn Ranker>, catalog: &Catalog) -> Arc<dyn Ranker> {
+    pub(crate) fn wrap_ranker(&self, ranker: Arc<dyn Ranker>, catalog: &Catalog) -> Arc<dyn Ranker> {
         if self.embed_tools(&*ranker, catalog) { EmbeddingRanker::wrap_static(ranker, &self.embedder) } else { ranker }
     }
 
     /// Waits for the vectors of `queries` that a session requested, and warns if they are missing.
     /// Missing vectors of the single requests in a query are ignored.
-    pub(crate) fn wait(&self, queries: &[String], soon: BoxFuture<Vectors>) -> Vectors {
+    pub(crate) fn wait_for_vectors(&self, queries: &[String], soon: BoxFuture<Vectors>) -> Vectors {
         let vectors = self.runtime.block_on(soon);
         // Missing vectors of tools were reported before.
-        if self.has_tools() && lacking(queries.iter(), &vectors) > 0 {
-            let problem = self.embedder.status().problem;
+        if self.has_tools() && count_missing(queries.iter(), &vectors) > 0 {
+            let problem = self.embedder.standing().problem;
             warn(&format!("{WITHOUT}: {}", problem.as_deref().unwrap_or(NOT_TAKEN)));
         }
         vectors
     }
 
     /// Returns the vectors of a query and of its requests, without caching them.
-    pub(crate) fn query(&self, ranker: &dyn Ranker, query: &str) -> Vectors {
+    pub(crate) fn embed_query(&self, ranker: &dyn Ranker, query: &str) -> Vectors {
         let limit = self.embedder.settings().query_timeout;
-        let asked = self.runtime.block_on(self.embedder.embed_query(&with_requests(ranker, query), limit));
-        asked.inspect_err(|error| missed(WITHOUT, error)).unwrap_or_default()
+        let asked = self.runtime.block_on(self.embedder.embed_query(&query_texts(ranker, query), limit));
+        asked.inspect_err(|error| warn_missing(WITHOUT, error)).unwrap_or_default()
     }
 
     /// Returns the vectors of labelled queries and caches them, because they are measured
     /// repeatedly.
-    pub(crate) fn labelled<'q>(&self, ranker: &dyn Ranker, queries: impl Iterator<Item = &'q str>) -> Vectors {
+    pub(crate) fn embed_labelled<'q>(&self, ranker: &dyn Ranker, queries: impl Iterator<Item = &'q str>) -> Vectors {
         let limit = self.embedder.settings().timeout;
-        let queries: Vec<QueryTexts> = queries.map(|query| with_requests(ranker, query)).collect();
+        let queries: Vec<QueryTexts> = queries.map(|query| query_texts(ranker, query)).collect();
         let asked = self.runtime.block_on(self.embedder.embed_cached_queries(&queries, limit));
-        let told = |error: &EmbeddingError| missed("ranking the queries without embeddings", error);
+        let told = |error: &EmbeddingError| warn_missing("ranking the queries without embeddings", error);
         let Ok(vectors) = asked.inspect_err(told) else { return Vectors::default() };
-        let (lacking, all) = (lacking(queries.iter().map(|query| &query.whole), &vectors), queries.len());
+        let (lacking, all) = (count_missing(queries.iter().map(|query| &query.whole), &vectors), queries.len());
         if lacking > 0 {
             warn(&format!("ranking {lacking} of {all} queries without embeddings: {NOT_TAKEN}"));
         }
@@ -198,17 +198,17 @@ const WITHOUT: &str = "searching without the embedding of the query";
 const NOT_TAKEN: &str = "the endpoint rejected it";
 
 /// Returns how many queries have a text but no vector.
-fn lacking<'q>(queries: impl Iterator<Item = &'q String>, vectors: &Vectors) -> usize {
+fn count_missing<'q>(queries: impl Iterator<Item = &'q String>, vectors: &Vectors) -> usize {
     queries.filter(|query| !query.trim().is_empty() && vectors.get(query).is_none()).count()
 }
 
 /// Returns a query and the requests in it that `ranker` compares on their own.
-fn with_requests(ranker: &dyn Ranker, query: &str) -> QueryTexts {
+fn query_texts(ranker: &dyn Ranker, query: &str) -> QueryTexts {
     let requests = ranker.requests(query).into_iter().map(str::to_owned).collect();
     QueryTexts { whole: query.to_owned(), requests }
 }
 
-fn missed(what: &str, error: &EmbeddingError) {
+fn warn_missing(what: &str, error: &EmbeddingError) {
     let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
     warn(&format!("{what}: {}{hint}", with_causes(error)));
 }

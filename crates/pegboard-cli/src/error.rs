@@ -93,16 +93,16 @@ pub(crate) fn warn(message: &str) {
 /// Prints a line to standard error, and ignores a failure: there is no other place to report it.
 pub(crate) fn say(text: &str) {
     use io::Write as _;
-    let text = if io::stderr().is_terminal() && io::stdout().is_terminal() { wrapped(text) } else { text.into() };
+    let text = if io::stderr().is_terminal() && io::stdout().is_terminal() { wrap(text) } else { text.into() };
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Wraps a text between words for the terminal.
-fn wrapped(text: &str) -> Cow<'_, str> {
+fn wrap(text: &str) -> Cow<'_, str> {
     let width = output::width();
     let wrap = |line: &str| {
         let indent = line.len() - line.trim_start_matches(' ').len();
-        output::wrapped(&line[indent..], indent, indent, width)
+        output::wrap(&line[indent..], indent, indent, width)
     };
     text.split('\n').map(wrap).collect::<Vec<_>>().join("\n").into()
 }

@@ -133,10 +133,10 @@ impl GatewayClient {
     /// # Errors
     /// If the configuration has mistakes and no gateway runs with it.
     pub(crate) async fn running(source: &Source, state: Option<&str>) -> Result<Option<Self>, CliError> {
-        let Some(door) = running_door(source, state)? else { return Ok(None) };
-        match door.status().await {
-            Err(error) if error.is_nobody() => Ok(None),
-            _ => Ok(Some(Self::Running(door))),
+        let Some(endpoint) = running_endpoint(source, state)? else { return Ok(None) };
+        match endpoint.status().await {
+            Err(error) if error.is_not_running() => Ok(None),
+            _ => Ok(Some(Self::Running(endpoint))),
         }
     }
 
@@ -157,7 +157,7 @@ impl GatewayClient {
         state::use_in(&mut config.gateway, state.as_deref().filter(|_| source.path().is_some()));
         // Only this process can reach it.
         config.gateway.tokens.clear();
-        config.gateway.after_change = Some(memory::give_back);
+        config.gateway.after_change = Some(memory::release_free_memory);
         let progress = Progress::new(config.servers.len(), "starting servers");
         let bonus = config.gateway.discovery.token_bonus;
         let rankers = shared_rankers(config.ranker, None, bonus, None);
@@ -188,8 +188,8 @@ impl GatewayClient {
     /// # Errors
     /// If the request fails.
     pub(crate) async fn catalog(&self) -> Result<Catalog, CliError> {
-        if let Self::Running(door) = self {
-            wait_until_started(door).await.map_err(|error| error.explain(door))?;
+        if let Self::Running(endpoint) = self {
+            wait_until_started(endpoint).await.map_err(|error| error.explain(endpoint))?;
         }
         let body = self.get(control::TOOLS).await.map_err(|error| self.explain(error))?;
         let list: ToolList = serde_json::from_slice(&body)
@@ -228,7 +228,7 @@ impl GatewayClient {
         let encoded = pegboard_mcp::headers::encode(name);
         let headers = [("mcp-protocol-version", VERSION), ("mcp-method", "tools/call"), ("mcp-name", &encoded)];
         let answer = match self {
-            Self::Running(door) => door.post(ENDPOINT, &headers, body).await?,
+            Self::Running(endpoint) => endpoint.post(ENDPOINT, &headers, body).await?,
             Self::Own { router, .. } => {
                 let mut request = Request::post(ENDPOINT).header(header::CONTENT_TYPE, "application/json");
                 request = request.header(header::ACCEPT, "application/json, text/event-stream");
@@ -243,7 +243,7 @@ impl GatewayClient {
 
     async fn get(&self, path: &str) -> Result<Vec<u8>, GatewayClientError> {
         match self {
-            Self::Running(door) => Ok(door.get(path).await?),
+            Self::Running(endpoint) => Ok(endpoint.get(path).await?),
             Self::Own { router, .. } => send(router, Request::get(path).body(Body::empty())).await,
         }
     }
@@ -251,7 +251,7 @@ impl GatewayClient {
     /// Returns an error that names the gateway, with a hint.
     pub(crate) fn explain(&self, error: GatewayClientError) -> CliError {
         match (self, error) {
-            (Self::Running(door), GatewayClientError::Ask(error)) => error.explain(door),
+            (Self::Running(endpoint), GatewayClientError::Ask(error)) => error.explain(endpoint),
             (_, error) => CliError::new(error.to_string()),
         }
     }
@@ -272,11 +272,11 @@ impl GatewayClient {
 }
 
 /// Waits until no server of a gateway is starting, or until a timeout.
-async fn wait_until_started(door: &GatewayEndpoint) -> Result<(), EndpointError> {
+async fn wait_until_started(endpoint: &GatewayEndpoint) -> Result<(), EndpointError> {
     let mut progress: Option<Progress> = None;
     let began = Instant::now();
     let slow = loop {
-        let status = door.status().await?;
+        let status = endpoint.status().await?;
         let all = status.servers.len();
         // The tools of the others are known from an earlier run.
         let reports = status.servers.into_iter().map(|server| server.report);
@@ -305,17 +305,17 @@ fn warn_of_slow(name: &str) {
 ///
 /// # Errors
 /// If a trusted file has mistakes and no gateway runs with it.
-pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<GatewayEndpoint>, CliError> {
+pub(crate) fn running_endpoint(source: &Source, state: Option<&str>) -> Result<Option<GatewayEndpoint>, CliError> {
     match trusted_config(source, state) {
-        Ok(config) => registered_door(source, &config.state, state),
-        Err(error) => match registered_door(source, &StateFolder::Usual, state)? {
-            Some(door) => {
+        Ok(config) => registered_endpoint(source, &config.state, state),
+        Err(error) => match registered_endpoint(source, &StateFolder::Usual, state)? {
+            Some(endpoint) => {
                 let error = error.in_one_line();
                 warn(&format!(
                     "the running gateway still has its previous configuration: {}",
                     terminal_text::clean(&error)
                 ));
-                Ok(Some(door))
+                Ok(Some(endpoint))
             }
             None => Err(error),
         },
@@ -324,7 +324,7 @@ pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Optio
 
 /// Returns the endpoint of the gateway that is registered in the state folder with this
 /// configuration.
-fn registered_door(
+fn registered_endpoint(
     source: &Source,
     folder: &StateFolder,
     state: Option<&str>,
@@ -335,7 +335,7 @@ fn registered_door(
     let running = running_gateways::list(&running_gateways::folder(&folder))
         .into_iter()
         .find(|running| running.configuration == path);
-    running.map_or(Ok(None), |running| find::door(running, None, is_trusted))
+    running.map_or(Ok(None), |running| find::endpoint_of(running, None, is_trusted))
 }
 
 /// Returns the configuration without its secrets; an empty one in place of a file that is not

@@ -63,7 +63,7 @@ enum Outcome {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     if args.get(1).is_some_and(|word| Helper::is_name(word)) {
-        return help_out(args);
+        return run_helper(args);
     }
     let matches = cli::command().try_get_matches_from(args);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -127,7 +127,7 @@ fn explain(error: &clap::Error) -> ExitCode {
 }
 
 /// Runs a hidden command that the program calls itself with.
-fn help_out(args: Vec<OsString>) -> ExitCode {
+fn run_helper(args: Vec<OsString>) -> ExitCode {
     match HelperCli::try_parse_from(args).map(|cli| cli.command) {
         Ok(Helper::Supervise(args)) => pegboard_process::supervise::run(args.part(), &args.command),
         #[cfg(feature = "code-execution")]

@@ -61,7 +61,7 @@ pub(crate) fn start_with(
     let kept = buffer.map(|buffer| {
         let buffer = Arc::clone(buffer);
         let keep = move |line: &str, server: Option<String>| buffer.push(server, line.trim_end().to_owned());
-        let filter = filter.clone().with_default(kept_level(&filter));
+        let filter = filter.clone().with_default(buffer_level(&filter));
         // The output of a server before it is ready is the reason if it does not become ready.
         LogLayer::new(LineFormat::Text(Style::Plain), keep)
             .with_filter(filter.with_target(SERVER_OUTPUT, LevelFilter::DEBUG))
@@ -75,7 +75,7 @@ pub(crate) fn start_with(
 }
 
 /// Returns the level of the buffered lines: that of the log, or `info` if that is lower.
-fn kept_level(filter: &Targets) -> LevelFilter {
+fn buffer_level(filter: &Targets) -> LevelFilter {
     filter.default_level().unwrap_or(LevelFilter::OFF).max(LevelFilter::INFO)
 }
 

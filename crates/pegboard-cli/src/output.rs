@@ -66,7 +66,7 @@ pub(crate) fn width() -> usize {
 
 /// Wraps `text` to lines of at most `width` columns, if its words allow it; the first is indented
 /// by `first` spaces, the others by `rest`.
-pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> String {
+pub(crate) fn wrap(text: &str, first: usize, rest: usize, width: usize) -> String {
     let mut page = " ".repeat(first);
     let mut column = first;
     let mut is_begun = false;
@@ -110,7 +110,7 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
         return table_in(width, &head[..2], rows, numbers);
     }
     if fixed > usize::from(width) + GAP {
-        return rows.iter().map(|row| list_of(head, row)).collect();
+        return rows.iter().map(|row| row_as_list(head, row)).collect();
     }
     // Where the other columns leave room, texts in the last one are cut behind a word.
     let last = head.len().saturating_sub(1);
@@ -124,7 +124,7 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
         if let Some(text) = row.get_mut(last).filter(|_| is_cut) {
             *text = cut(text, room);
         }
-        let cells = row.into_iter().zip(head).map(|(text, title)| styled(text, title));
+        let cells = row.into_iter().zip(head).map(|(text, title)| style_cell(text, title));
         let mut row = comfy_table::Row::from(cells.collect::<Vec<Cell>>());
         row.max_height(1);
         table.add_row(row);
@@ -154,7 +154,7 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
 }
 
 /// Renders a row of a table that is too wide as a list, its first cell above the others.
-fn list_of(head: &[&str], row: &[String]) -> String {
+fn row_as_list(head: &[&str], row: &[String]) -> String {
     let Some((first, rest)) = row.split_first() else { return String::new() };
     let titles = &head[1..];
     let width = titles.iter().map(|title| title.len()).max().unwrap_or_default();
@@ -163,7 +163,7 @@ fn list_of(head: &[&str], row: &[String]) -> String {
 }
 
 /// Returns a cell in the colour of its column; the table drops colours without a terminal.
-fn styled(text: String, title: &str) -> Cell {
+fn style_cell(text: String, title: &str) -> Cell {
     let cell = Cell::new(text);
     match title {
         "TOOL" | "RANKER" | "ENGINE" => cell.fg(Color::Green).add_attribute(Attribute::Bold),
@@ -186,7 +186,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// Formats a count with its noun: `1 tool`, `2 tools`.
-pub(crate) fn counted(number: usize, what: &str) -> String {
+pub(crate) fn pluralize(number: usize, what: &str) -> String {
     format!("{} {what}{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn lines_break_between_words() {
-        assert_eq!(wrapped("one two three", 2, 4, 9), "  one two\n    three");
-        assert_eq!(wrapped("incomprehensible", 2, 4, 5), "  incomprehensible");
-        assert_eq!(wrapped("", 1, 1, 1), " ");
+        assert_eq!(wrap("one two three", 2, 4, 9), "  one two\n    three");
+        assert_eq!(wrap("incomprehensible", 2, 4, 5), "  incomprehensible");
+        assert_eq!(wrap("", 1, 1, 1), " ");
     }
 }

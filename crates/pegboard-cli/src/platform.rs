@@ -11,11 +11,13 @@ mod unix;
 
 #[cfg(not(unix))]
 pub(crate) use self::other::{
-    StopSignals, TerminalModes, connect_through, error_size, forget_typed, let_streams_block, output_size, read_line,
+    StopSignals, TerminalModes, connect_through, discard_typed, error_size, make_streams_blocking, output_size,
+    read_line,
 };
 #[cfg(unix)]
 pub(crate) use self::unix::{
-    StopSignals, TerminalModes, connect_through, error_size, forget_typed, let_streams_block, output_size, read_line,
+    StopSignals, TerminalModes, connect_through, discard_typed, error_size, make_streams_blocking, output_size,
+    read_line,
 };
 
 /// Maximum length of a line of terminal input.
@@ -43,8 +45,8 @@ mod tests {
         modes.hide_typed();
         assert_eq!(modes.take_typed(), "");
         modes.restore();
-        other::forget_typed();
-        other::let_streams_block();
+        other::discard_typed();
+        other::make_streams_blocking();
         assert_eq!((other::output_size(), other::error_size()), (None, None));
         assert!(other::connect_through(reqwest::Client::builder(), "/x".into()).is_none());
         // Not called: it would take the next line of the terminal that runs the tests.

@@ -68,13 +68,13 @@ pub(crate) fn register(folder: &Path, running: &RunningGateway) -> io::Result<Re
 /// Returns the running gateways, by process number. Entries of ended processes are removed.
 pub(crate) fn list(folder: &Path) -> Vec<RunningGateway> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_FILES);
-    let mut running: Vec<RunningGateway> = entries.filter_map(|entry| look(&entry.path())).collect();
+    let mut running: Vec<RunningGateway> = entries.filter_map(|entry| read_entry(&entry.path())).collect();
     running.sort_by_key(|running| running.pid);
     running
 }
 
 /// Reads an entry, if its process still runs.
-fn look(path: &Path) -> Option<RunningGateway> {
+fn read_entry(path: &Path) -> Option<RunningGateway> {
     let pid: u32 = path.file_stem()?.to_str()?.parse().ok()?;
     let ending = path.extension()?;
     if ending != ENTRY && ending != SOCKET {
@@ -105,7 +105,7 @@ pub(crate) fn socket(folder: &Path) -> io::Result<PathBuf> {
         }
     };
     // Those that crashed have left theirs.
-    fs::read_dir(&folder)?.flatten().take(MAX_FILES).for_each(|entry| _ = look(&entry.path()));
+    fs::read_dir(&folder)?.flatten().take(MAX_FILES).for_each(|entry| _ = read_entry(&entry.path()));
     Ok(folder.join(format!("{}.{SOCKET}", std::process::id())))
 }
 

@@ -25,12 +25,12 @@ enum EscapeState {
 impl Cleaner {
     /// Returns the next piece without escape sequences and other control characters.
     pub(crate) fn clean(&mut self, piece: &str) -> String {
-        piece.chars().filter(|c| self.keeps(*c)).collect()
+        piece.chars().filter(|c| self.accepts(*c)).collect()
     }
 
     /// Returns whether a character is text. A malformed sequence ends with its line: it must not
     /// swallow everything after it.
-    fn keeps(&mut self, c: char) -> bool {
+    fn accepts(&mut self, c: char) -> bool {
         use EscapeState::{Control, Escape, Nothing, Text};
         let was = self.inside;
         self.inside = match (was, c) {
@@ -65,7 +65,7 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
 }
 
 /// Returns a line with visible control characters. A user who decides about it must see all of it.
-pub(crate) fn visible(line: &str) -> String {
+pub(crate) fn show_controls(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     for c in line.chars() {
         if is_plain(c) && c != '\n' { shown.push(c) } else { shown.extend(c.escape_unicode()) }
@@ -171,14 +171,14 @@ mod tests {
 
     #[test]
     fn nothing_is_hidden_from_whoever_decides() {
-        assert_eq!(visible("rm\u{1b}[2K\r\u{202e}x"), "rm\\u{1b}[2K\\u{d}\\u{202e}x");
+        assert_eq!(show_controls("rm\u{1b}[2K\r\u{202e}x"), "rm\\u{1b}[2K\\u{d}\\u{202e}x");
     }
 
     proptest! {
         #[test]
         fn clean_texts_have_no_controls(text in any::<String>()) {
             prop_assert!(clean(&text).chars().all(is_plain));
-            prop_assert!(visible(&text).chars().all(is_plain));
+            prop_assert!(show_controls(&text).chars().all(is_plain));
         }
 
         #[test]

@@ -43,7 +43,7 @@ impl Trusted {
     }
 
     /// Returns the state of the file since it was trusted.
-    pub(crate) fn condition(&self) -> TrustState {
+    pub(crate) fn state(&self) -> TrustState {
         if !self.path.is_file() {
             return TrustState::Missing;
         }
@@ -263,12 +263,12 @@ mod tests {
         trust(&first, state).expect("it is saved");
         assert!(is_trusted(&first, state));
         assert_eq!(list(state).expect("a list"), std::slice::from_ref(&first));
-        assert_eq!(first.condition(), TrustState::Unchanged);
+        assert_eq!(first.state(), TrustState::Unchanged);
         assert_eq!(programs(&Content::load(&file).expect("a file")).expect("servers"), ["a: run x"]);
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");
         assert!(!is_trusted(&second, state), "another content");
-        assert_eq!(first.condition(), TrustState::Changed);
+        assert_eq!(first.state(), TrustState::Changed);
         let copy = root.join("copy.json");
         fs::copy(&file, &copy).expect("a copy");
         trust(&second, state).expect("it is saved");
@@ -277,7 +277,7 @@ mod tests {
         assert!(!is_trusted(&second, state));
         assert!(!distrust(&file, state).expect("it is saved"));
         fs::remove_file(&file).expect("a file");
-        assert_eq!(first.condition(), TrustState::Missing);
+        assert_eq!(first.state(), TrustState::Missing);
         let _ = fs::remove_dir_all(root);
     }
 

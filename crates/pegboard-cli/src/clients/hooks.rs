@@ -29,11 +29,11 @@ pub(crate) fn file(surroundings: &SystemEnvironment<'_>, project: Option<&std::p
 /// Returns the command line of the hook.
 pub(crate) fn command(program: &str, config: &str, checks_trust: bool) -> String {
     let flag = if checks_trust { " --check-trust" } else { "" };
-    format!("{} hook{flag} --config {}", quoted(program), quoted(config))
+    format!("{} hook{flag} --config {}", shell_quote(program), shell_quote(config))
 }
 
 /// Quotes a word for a shell's command line.
-fn quoted(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

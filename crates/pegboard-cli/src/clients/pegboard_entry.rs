@@ -40,19 +40,19 @@ const OF_PROGRAMS: &[&str] = &["env", "env_vars", "envFile", "cwd"];
 const OF_ADDRESSES: &[&str] = &["headers", "http_headers", "env_http_headers", "bearer_token_env_var"];
 
 /// Returns whether `client` supports servers with a URL in its configuration file.
-pub(crate) fn takes_addresses(client: Client) -> bool {
+pub(crate) fn accepts_urls(client: Client) -> bool {
     client != Client::ClaudeDesktop
 }
 
 /// Returns whether `client` can forward environment variables to a server by its configuration
 /// file, or forwards all of them anyway.
-pub(crate) fn hands_variables_on(client: Client) -> bool {
+pub(crate) fn forwards_variables(client: Client) -> bool {
     client != Client::ClaudeDesktop
 }
 
 /// Returns Pegboard's entry for `client`'s file.
-pub(crate) fn entry(client: Client, door: &GatewayAccess) -> Value {
-    match door {
+pub(crate) fn entry(client: Client, access: &GatewayAccess) -> Value {
+    match access {
         GatewayAccess::Stdio { program, config, checks_trust, variables } => {
             let mut entry = Map::new();
             if matches!(client, Client::ClaudeCode | Client::Vscode) {
@@ -64,7 +64,7 @@ pub(crate) fn entry(client: Client, door: &GatewayAccess) -> Value {
                 false => json!(["serve", "--stdio", config]),
             };
             entry.insert("args".to_owned(), args);
-            entry.extend(handed_on(client, variables).filter(|_| !variables.is_empty()));
+            entry.extend(forwarded_variables(client, variables).filter(|_| !variables.is_empty()));
             entry.into()
         }
         GatewayAccess::Http { url } => match client {
@@ -78,7 +78,7 @@ pub(crate) fn entry(client: Client, door: &GatewayAccess) -> Value {
 
 /// Returns the key that forwards variables. Some clients start servers with few of their own
 /// variables, or withhold those with names of secrets.
-fn handed_on(client: Client, variables: &[String]) -> Option<(String, Value)> {
+fn forwarded_variables(client: Client, variables: &[String]) -> Option<(String, Value)> {
     let each = |written: fn(&str) -> String| {
         let pair = |name: &String| (name.clone(), Value::from(written(name)));
         Some(("env".to_owned(), variables.iter().map(pair).collect::<Map<_, _>>().into()))
@@ -98,20 +98,20 @@ pub(crate) fn is_as_written(client: Client, entry: &Value) -> bool {
     let names = entry.get("env").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
     let listed = entry.get("env_vars").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let names: Vec<String> = names.chain(listed).map(str::to_owned).collect();
-    let handed_on = handed_on(client, &names);
+    let handed_on = forwarded_variables(client, &names);
     let is_handed_on = |key: &str, value: &Value| handed_on.as_ref().is_some_and(|(k, v)| k == key && v == value);
     entry.iter().all(|(key, value)| REACH.contains(&key.as_str()) || is_handed_on(key, value))
 }
 
 /// Returns `old` with an updated transport and everything else unchanged.
-pub(crate) fn merged(old: Option<&Value>, new: &Value) -> Value {
+pub(crate) fn merge_entry(old: Option<&Value>, new: &Value) -> Value {
     let Some(old) = old.and_then(Value::as_object) else { return new.clone() };
     let senseless = if new.get("command").is_some() { OF_ADDRESSES } else { OF_PROGRAMS };
     let is_kept = |key: &str| !REACH.contains(&key) && !senseless.contains(&key);
     let mut merged: Map<String, Value> = Map::new();
     for (key, value) in old {
         match new.get(key) {
-            Some(new) => merged.insert(key.clone(), joined(value, new)),
+            Some(new) => merged.insert(key.clone(), merge_value(value, new)),
             None if is_kept(key) => merged.insert(key.clone(), value.clone()),
             None => None,
         };
@@ -123,7 +123,7 @@ pub(crate) fn merged(old: Option<&Value>, new: &Value) -> Value {
 }
 
 /// Merges one value; the user's own forwarded variables stay.
-fn joined(old: &Value, new: &Value) -> Value {
+fn merge_value(old: &Value, new: &Value) -> Value {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
             let mut joined = old.clone();
@@ -135,19 +135,19 @@ fn joined(old: &Value, new: &Value) -> Value {
 }
 
 /// Renders the entry as a user would write it into the file.
-pub(crate) fn text(client: Client, keys: &[&str], entry: &Value) -> String {
+pub(crate) fn render(client: Client, keys: &[&str], entry: &Value) -> String {
     let path: Vec<&str> = keys.iter().copied().chain([NAME]).collect();
     match client.syntax() {
         Syntax::Toml => edit::toml::section("", &path, entry),
         Syntax::Json => {
-            let whole = edit::json::nested(&path, entry);
-            format!("{}\n", edit::json::rendered(&whole, "", "  ", "\n"))
+            let whole = edit::json::nest(&path, entry);
+            format!("{}\n", edit::json::render(&whole, "", "  ", "\n"))
         }
     }
 }
 
 /// Returns a path that is valid from any working folder.
-pub(crate) fn absolute(path: &Path) -> String {
+pub(crate) fn absolute_path(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     // Only where it is needed: a link in a home folder is meant to stay one.
     let has_parents = path.components().any(|part| part == Component::ParentDir);
@@ -164,23 +164,23 @@ mod tests {
         let old = json!({"autoApprove": ["a"], "url": "https://x", "args": [], "env": {"A": "b"}, "command": "old"});
         let new = json!({"command": "p", "args": ["serve"]});
         let expected = json!({"autoApprove": ["a"], "args": ["serve"], "env": {"A": "b"}, "command": "p"});
-        assert_eq!(merged(Some(&old), &new), expected);
-        assert_eq!(merged(Some(&merged(Some(&old), &new)), &new), expected);
-        assert_eq!(merged(Some(&json!(3)), &new), new);
-        assert_eq!(merged(None, &new), new);
+        assert_eq!(merge_entry(Some(&old), &new), expected);
+        assert_eq!(merge_entry(Some(&merge_entry(Some(&old), &new)), &new), expected);
+        assert_eq!(merge_entry(Some(&json!(3)), &new), new);
+        assert_eq!(merge_entry(None, &new), new);
         let new = json!({"command": "p", "env": {"T": "${T}"}});
-        assert_eq!(merged(Some(&old), &new)["env"], json!({"A": "b", "T": "${T}"}));
+        assert_eq!(merge_entry(Some(&old), &new)["env"], json!({"A": "b", "T": "${T}"}));
         let new = json!({"url": "https://y"});
-        assert_eq!(merged(Some(&old), &new), json!({"autoApprove": ["a"], "url": "https://y"}));
+        assert_eq!(merge_entry(Some(&old), &new), json!({"autoApprove": ["a"], "url": "https://y"}));
     }
 
     #[test]
     fn variables_are_handed_on_in_the_words_of_each_client() {
         let variables = vec!["A".to_owned()];
-        let door =
+        let access =
             GatewayAccess::Stdio { program: "p".to_owned(), config: "c".to_owned(), checks_trust: false, variables };
         let handed = |client| {
-            let entry = entry(client, &door);
+            let entry = entry(client, &access);
             entry.get("env").or_else(|| entry.get("env_vars")).map(Value::to_string).unwrap_or_default()
         };
         assert_eq!(

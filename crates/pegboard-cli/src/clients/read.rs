@@ -124,7 +124,7 @@ impl ClientServers {
         let servers = place.keys.iter().try_fold(root, |value, key| value.get(key));
         let inputs = inputs_of(root);
         let context = Context { client: Some(place.client), project: place.project.as_deref(), inputs: Some(&inputs) };
-        let is_off = switched_off(root, place.client);
+        let is_off = disabled_by_lists(root, place.client);
         self.add(servers, &context, &is_off);
         if place.client == Client::ClaudeCode && place.project.is_none() {
             self.take_projects(root);
@@ -181,7 +181,7 @@ fn inputs_of(root: &Value) -> BTreeMap<String, Option<String>> {
 }
 
 /// Returns whether Gemini CLI's lists disable a server.
-fn switched_off(root: &Value, client: Client) -> impl Fn(&str) -> bool {
+fn disabled_by_lists(root: &Value, client: Client) -> impl Fn(&str) -> bool {
     let list = |key: &str| (client == Client::Gemini).then(|| root.get("mcp")?.get(key)).flatten();
     let allowed = list("allowed").filter(|list| list.is_array()).map(|list| names(Some(list)));
     let excluded = names(list("excluded"));

@@ -118,7 +118,7 @@ pub(crate) fn texts(server: &Server) -> Vec<String> {
 }
 
 /// Returns the secrets in the arguments of a program.
-pub(crate) fn in_args(args: &[String]) -> Vec<String> {
+pub(crate) fn find_in_args(args: &[String]) -> Vec<String> {
     let (command, args) = (String::new(), args.to_vec());
     texts(&Server::new(ServerTransport::Program { command, args, env: Vec::new(), env_file: None, cwd: None }))
 }
@@ -152,7 +152,7 @@ fn free_variable(slot: &Slot<'_>, server: &str, is_free: impl Fn(&str) -> bool) 
 }
 
 /// Returns `server` with all values masked that may be secrets.
-pub(crate) fn masked(server: &Server) -> Server {
+pub(crate) fn mask(server: &Server) -> Server {
     let mut shown = server.clone();
     for slot in slots(&mut shown) {
         let hidden = match slot.kind {

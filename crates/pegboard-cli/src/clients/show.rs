@@ -41,7 +41,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
 }
 
 /// Returns a path with `~` for the home folder.
-pub(crate) fn shortened(path: &Path, home: Option<&Path>) -> String {
+pub(crate) fn shorten_path(path: &Path, home: Option<&Path>) -> String {
     let text = match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => Path::new("~").join(rest).to_string_lossy().into_owned(),
         None => path.to_string_lossy().into_owned(),
@@ -64,7 +64,7 @@ pub(crate) fn printable_line(text: &str) -> String {
 }
 
 /// Quotes a path for a shell.
-pub(crate) fn quoted(path: &Path) -> String {
+pub(crate) fn quote_path(path: &Path) -> String {
     let text = printable_line(&path.to_string_lossy());
     let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-~:\\".contains(c));
     if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -78,9 +78,9 @@ mod tests {
     fn texts_of_others_cannot_break_the_screen() {
         assert_eq!(printable("a\u{1b}[31m\u{202e}b\r\n\u{9b}é"), "a�[31m�b���é");
         assert_eq!(printable(&"x".repeat(1000)).chars().count(), MAX_SHOWN);
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
-        assert_eq!(shortened(Path::new("/home/ada/x"), Some(Path::new("/home/ada"))), "~/x");
-        assert_eq!(shortened(Path::new("/home/adam/x"), Some(Path::new("/home/ada"))), "/home/adam/x");
+        assert_eq!(quote_path(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+        assert_eq!(shorten_path(Path::new("/home/ada/x"), Some(Path::new("/home/ada"))), "~/x");
+        assert_eq!(shorten_path(Path::new("/home/adam/x"), Some(Path::new("/home/ada"))), "/home/adam/x");
         assert_eq!(table(&["A"], Vec::new()), "");
     }
 }

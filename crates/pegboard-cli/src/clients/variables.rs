@@ -56,7 +56,7 @@ pub(crate) fn translate(text: &str, context: &Context<'_>, notes: &mut Vec<Strin
         match behind.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
             Some((variable, after)) if style != Style::Literal => {
                 rest = after;
-                translated.push_str(&braced(variable, style, context, notes));
+                translated.push_str(&translate_braced(variable, style, context, notes));
             }
             _ => match bare_name(behind).filter(|_| style == Style::BareShell) {
                 Some(name) => {
@@ -72,7 +72,7 @@ pub(crate) fn translate(text: &str, context: &Context<'_>, notes: &mut Vec<Strin
 }
 
 /// Translates the part between `${` and `}`.
-fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+fn translate_braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let kept = format!("${{{variable}}}");
     let (name, default) = variable.split_once(":-").unwrap_or((variable, ""));
     if is_name(name) && !default.contains("${") && !is_folder(name) {
@@ -81,10 +81,10 @@ fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<S
     if style == Style::Editor {
         match variable.split_once(':').unwrap_or((variable, "")) {
             ("env", name) if is_name(name) => return format!("${{{name}}}"),
-            ("input", id) => return asked(id, context, notes),
+            ("input", id) => return translate_input(id, context, notes),
             ("userHome" | "pathSeparator" | "/", "") => return kept,
             ("workspaceFolder" | "workspaceRoot" | "cwd" | "workspaceFolderBasename", _) => {
-                return folder(variable, context, notes);
+                return translate_folder(variable, context, notes);
             }
             _ => {}
         }
@@ -97,18 +97,18 @@ fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<S
 }
 
 /// Translates an editor's variable for the open folder.
-fn folder(variable: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+fn translate_folder(variable: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let is_name_only = variable == "workspaceFolderBasename";
     let Some(project) = context.project else {
         push_once(notes, "depends on the open folder; Pegboard uses the folder of the configuration".to_owned());
         return if is_name_only { "${workspaceFolderBasename}" } else { "${workspaceFolder}" }.to_owned();
     };
     let meant = if is_name_only { project.file_name().map(Path::new).unwrap_or(project) } else { project };
-    escaped(&meant.to_string_lossy())
+    escape(&meant.to_string_lossy())
 }
 
 /// Translates an input that VS Code would ask for to a variable.
-fn asked(id: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+fn translate_input(id: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let name = variable_name(id);
     let default = context.inputs.and_then(|inputs| inputs.get(id)).and_then(Option::as_deref);
     match default.filter(|default| !default.contains(['}', '$'])) {
@@ -130,12 +130,12 @@ fn push_once(notes: &mut Vec<String>, note: String) {
 }
 
 /// Escapes `text` so that nothing in it is expanded.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace("${", "$${")
 }
 
 /// Returns the environment variables without a default in `text`, which is in Pegboard's notation.
-pub(crate) fn needed(text: &str) -> Vec<&str> {
+pub(crate) fn required_variables(text: &str) -> Vec<&str> {
     references(text).into_iter().filter(|variable| is_name(variable) && !is_folder(variable)).collect()
 }
 
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_the_environment_must_have() {
-        assert_eq!(needed("${A} ${env:B} ${C:-x} $${D} ${userHome} ${E"), ["A", "B"]);
+        assert_eq!(required_variables("${A} ${env:B} ${C:-x} $${D} ${userHome} ${E"), ["A", "B"]);
         assert!(has_variables("x${C:-}") && !has_variables("$${D} $E"));
         assert_eq!(variable_name("1 é-key"), "_1___KEY");
     }

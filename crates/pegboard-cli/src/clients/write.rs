@@ -65,34 +65,34 @@ impl From<WriteError> for CliError {
 /// Replaces `old`, the text that was read, with `new`. Permissions stay; a link stays a link, and
 /// its target is written. Returns the path of the backup.
 pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Option<PathBuf>, WriteError> {
-    let target = followed(path);
+    let target = follow_links(path);
     let Some(old) = old else {
         make_folder(&target)?;
-        write_whole(&target, new, None)?;
+        write_atomically(&target, new, None)?;
         return Ok(None);
     };
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
     let permissions = fs::metadata(&target).map_err(failed)?.permissions();
-    let backup = keep(path, old, Some(&permissions))?;
+    let backup = back_up(path, old, Some(&permissions))?;
     // Clients write their files too, and changes since the file was read must not be lost.
     if fs::read(&target).map_err(failed)? != old.as_bytes() {
         return Err(WriteError::Changed(path.to_owned()));
     }
-    write_whole(&target, new, Some(permissions))?;
+    write_atomically(&target, new, Some(permissions))?;
     Ok(Some(backup))
 }
 
 /// [`replace`] for Pegboard's own file, which changes often: only the previous version is kept. A
 /// file that `becomes_private` can afterwards only be read by its owner.
 pub(crate) fn update(path: &Path, old: &str, new: &str, becomes_private: bool) -> Result<(), WriteError> {
-    let target = followed(path);
+    let target = follow_links(path);
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
     let permissions = fs::metadata(&target).map_err(failed)?.permissions();
     if fs::read(&target).map_err(failed)? != old.as_bytes() {
         return Err(WriteError::Changed(path.to_owned()));
     }
-    write_whole(&previous_name(path)?, old, Some(permissions.clone()))?;
-    write_whole(&target, new, Some(permissions).filter(|_| !becomes_private))
+    write_atomically(&previous_name(path)?, old, Some(permissions.clone()))?;
+    write_atomically(&target, new, Some(permissions).filter(|_| !becomes_private))
 }
 
 /// Returns the path for the previous version of Pegboard's own file. A file of that name that is
@@ -118,13 +118,13 @@ fn previous_name(path: &Path) -> Result<PathBuf, WriteError> {
 
 /// Writes a file that only its owner can read. A backup of `old` is kept next to it.
 pub(crate) fn write_private(path: &Path, old: Option<&str>, new: &str) -> Result<Option<PathBuf>, WriteError> {
-    let target = followed(path);
+    let target = follow_links(path);
     make_folder(&target)?;
     let backup = match old {
-        Some(old) => Some(keep(path, old, None)?),
+        Some(old) => Some(back_up(path, old, None)?),
         None => None,
     };
-    write_whole(&target, new, None)?;
+    write_atomically(&target, new, None)?;
     Ok(backup)
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn remove_created(path: &Path, text: &str) -> Result<bool, WriteError
 }
 
 /// Follows symbolic links, also to a target that does not exist yet.
-fn followed(path: &Path) -> PathBuf {
+fn follow_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         let Ok(link) = fs::read_link(&path) else { break };
@@ -161,7 +161,7 @@ fn make_folder(file: &Path) -> Result<(), WriteError> {
 
 /// Writes a backup of `text` next to `path`, under a name that is free or has the same text
 /// already.
-fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<PathBuf, WriteError> {
+fn back_up(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<PathBuf, WriteError> {
     for number in 1..=MAX_BACKUPS {
         let backup = backup_name(path, number);
         let failed = |source| WriteError::Backup { path: path.to_owned(), source };
@@ -200,7 +200,7 @@ fn backup_name(path: &Path, number: usize) -> PathBuf {
 }
 
 /// Writes a temporary file and renames it, so that no reader ever sees half of it.
-fn write_whole(path: &Path, text: &str, permissions: Option<Permissions>) -> Result<(), WriteError> {
+fn write_atomically(path: &Path, text: &str, permissions: Option<Permissions>) -> Result<(), WriteError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".pegboard-{}", std::process::id()));
     let beside = PathBuf::from(name);
@@ -293,15 +293,15 @@ mod tests {
     fn each_text_is_kept_once() {
         let folder = Folder::new("kept");
         let file = folder.0.join("x.json");
-        let keep = |text: &str| {
-            let backup = super::keep(&file, text, None).expect("a backup");
+        let back_up = |text: &str| {
+            let backup = super::back_up(&file, text, None).expect("a backup");
             backup.file_name().expect("a name").to_string_lossy().into_owned()
         };
-        assert_eq!(keep("a"), "x.json.pegboard-backup");
-        assert_eq!(keep("b"), "x.json.pegboard-backup-2");
-        assert_eq!(keep("a"), "x.json.pegboard-backup");
-        assert_eq!(keep("b"), "x.json.pegboard-backup-2");
-        assert_eq!(keep("c"), "x.json.pegboard-backup-3");
+        assert_eq!(back_up("a"), "x.json.pegboard-backup");
+        assert_eq!(back_up("b"), "x.json.pegboard-backup-2");
+        assert_eq!(back_up("a"), "x.json.pegboard-backup");
+        assert_eq!(back_up("b"), "x.json.pegboard-backup-2");
+        assert_eq!(back_up("c"), "x.json.pegboard-backup-3");
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
         let file = folder.0.join("x");
         // A folder cannot be replaced by a file.
         fs::create_dir_all(file.join("y")).expect("a folder");
-        assert!(write_whole(&file, "text", None).is_err());
+        assert!(write_atomically(&file, "text", None).is_err());
         assert_eq!(fs::read_dir(&folder.0).expect("a folder").count(), 1);
     }
 }

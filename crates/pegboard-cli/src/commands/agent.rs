@@ -38,7 +38,7 @@ use crate::{
     Outcome,
     error::{CliError, warn},
     logging,
-    output::counted,
+    output::pluralize,
     progress::Progress,
     source::Source,
     telemetry::{Telemetry, TelemetryOff},
@@ -51,11 +51,11 @@ use crate::{
 const USUAL_LOG: &str = "error,pegboard_llm::embeddings=warn";
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
-    PositionalArgs::refuse_more(&args.rest)?;
+    PositionalArgs::reject_extra_words(&args.rest)?;
     let usual = std::env::var_os("PEGBOARD_CONFIG");
     let words = match args.config.is_some() || args.demo {
         true => PositionalArgs::only_prompt(args.first.as_deref(), args.second.as_deref(), args.config.clone())?,
-        false => PositionalArgs::sort(args.first.as_deref(), args.second.as_deref(), usual)?,
+        false => PositionalArgs::split_args(args.first.as_deref(), args.second.as_deref(), usual)?,
     };
     let model = build::model(args)?;
     let source = Source::find(words.config.as_deref(), args.demo);
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     if let Some(learner) = learner.clone() {
         builder = builder.learner(learner);
     }
-    let mut show: Box<dyn RunDisplay> = match args.format {
+    let mut display: Box<dyn RunDisplay> = match args.format {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(JsonLines),
     };
@@ -87,15 +87,16 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let Some(agent) = runtime.block_on(begin(builder, servers, &signals))? else { return Ok(Outcome::Interrupted) };
     runtime.block_on(check_tools(&agent, mode.0))?;
     let start = runtime.block_on(RunStart::of(&agent, name, mode.1));
-    let shown = show.start(&start);
+    let shown = display.start(&start);
     let keyboard = prompt.is_none().then(|| Keyboard::new(found));
-    let mut talk = AgentConsole { agent, show, asked, signals, prices: args.prices, keyboard, refused: Vec::new() };
+    let mut console =
+        AgentConsole { agent, display, asked, signals, prices: args.prices, keyboard, refused: Vec::new() };
     let ended = shown.and_then(|()| match prompt {
-        Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
-        None => repl::run(&runtime, &mut talk, state.map(|state| state.join("agent-history")).as_deref()),
+        Some(prompt) => runtime.block_on(run_once(prompt, &mut console)),
+        None => repl::run(&runtime, &mut console, state.map(|state| state.join("agent-history")).as_deref()),
     });
     runtime.block_on(async {
-        talk.agent.stop().await;
+        console.agent.stop().await;
         if let Some(telemetry) = telemetry {
             telemetry.stop(None).await;
         }
@@ -126,7 +127,7 @@ async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
 /// Returns the prompt; `None` if prompts are read from the terminal, line by line.
 fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, CliError> {
     match given {
-        Some(prompt) if prompt != "-" => input::checked(prompt).map(Some),
+        Some(prompt) if prompt != "-" => input::check_prompt(prompt).map(Some),
         None if stdin().is_terminal() && format == AgentFormat::Text => Ok(None),
         None if stdin().is_terminal() => Err(CliError::new("`--format json` needs a prompt")
             .hint("pass it as an argument in quotes, or on standard input")),
@@ -136,29 +137,29 @@ fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, 
 
 /// Starts the servers and begins the conversation; `None` if the user interrupted the wait.
 async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Result<Option<Agent>, CliError> {
-    let progress = Progress::waiting(&format!("starting {}", counted(servers, "server")));
+    let progress = Progress::waiting(&format!("starting {}", pluralize(servers, "server")));
     let mut listening = signals.begin();
     let built = tokio::select! {
         built = builder.build() => Some(built),
-        _ = listening.stopped() => None,
+        _ = listening.wait_for_stop() => None,
     };
     drop(progress);
-    built.transpose().map_err(|error| build::cannot_build(&error))
+    built.transpose().map_err(|error| build::explain_build_error(&error))
 }
 
 /// Runs one prompt, and ends.
-async fn once(prompt: String, talk: &mut AgentConsole) -> Result<Outcome, CliError> {
-    let ended = talk.say(prompt).await?;
-    if !talk.refused.is_empty() {
-        let grants = talk.refused.join(",");
-        CliError::new(format!("calls were not made because they were not approved: {}", talk.refused.join(", ")))
+async fn run_once(prompt: String, console: &mut AgentConsole) -> Result<Outcome, CliError> {
+    let ended = console.run_prompt(prompt).await?;
+    if !console.refused.is_empty() {
+        let grants = console.refused.join(",");
+        CliError::new(format!("calls were not made because they were not approved: {}", console.refused.join(", ")))
             .hint(format!("`--allow {grants}` approves these calls, `--yes` approves all"))
             .print();
     }
     match ended {
         PromptOutcome::Answered(answer) => Ok(match answer.stop {
             wire::Stop::Refusal | wire::Stop::Length => Outcome::No,
-            _ if !talk.refused.is_empty() => Outcome::No,
+            _ if !console.refused.is_empty() => Outcome::No,
             _ => Outcome::Yes,
         }),
         PromptOutcome::Failed(error @ RunError::Limit(_)) => {
@@ -179,7 +180,7 @@ fn failure(error: &RunError) -> CliError {
         error => CliError::new(error.to_string()),
     };
     match error {
-        RunError::Limit(reached) => shown.hint(way_out(reached)),
+        RunError::Limit(reached) => shown.hint(option_for(reached)),
         error => match error.hint() {
             Some(hint) => shown.hint(hint),
             None => shown,
@@ -188,7 +189,7 @@ fn failure(error: &RunError) -> CliError {
 }
 
 /// Returns the option that raises a limit.
-fn way_out(reached: &LimitReached) -> &'static str {
+fn option_for(reached: &LimitReached) -> &'static str {
     match reached {
         LimitReached::Turns(_) => "`--max-turns` raises the limit; in a conversation, another message continues",
         LimitReached::Tokens { .. } => "`--max-tokens` raises the limit; a new conversation starts from zero",

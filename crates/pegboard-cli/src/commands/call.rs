@@ -56,9 +56,9 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
         given => given.to_vec(),
     };
     runtime()?.block_on(async {
-        let contact = open(&source, args.state.as_deref(), &args.tool).await?;
-        let called = call(&contact, &args.tool, &given).await;
-        contact.close().await;
+        let client = open(&source, args.state.as_deref(), &args.tool).await?;
+        let called = call(&client, &args.tool, &given).await;
+        client.close().await;
         match called? {
             CallOutcome::Answered(name, answer) => print(&name, &answer, args.output.format()),
             CallOutcome::Lost(error) => {
@@ -79,13 +79,12 @@ async fn open(source: &Source, state: Option<&str>, name: &str) -> Result<Gatewa
     if source.path().is_some()
         && let Some(server) = server_of(name, &config, source, state).await?
     {
-        let contact =
-            GatewayClient::start(config.clone(), source, state, &ServersToStart::Only(server.clone())).await?;
-        let is_there = session(&contact).await.is_ok_and(|session| resolve(&session, name).is_some());
-        if is_there || contact.has_failed(&server) {
-            return Ok(contact);
+        let client = GatewayClient::start(config.clone(), source, state, &ServersToStart::Only(server.clone())).await?;
+        let is_there = session(&client).await.is_ok_and(|session| resolve(&session, name).is_some());
+        if is_there || client.has_failed(&server) {
+            return Ok(client);
         }
-        contact.close().await;
+        client.close().await;
     }
     GatewayClient::start(config, source, state, &ServersToStart::Unknown).await
 }
@@ -145,8 +144,8 @@ enum CallOutcome {
 }
 
 /// Returns a session over the tools of a gateway, to find one by any spelling of its name.
-async fn session(contact: &GatewayClient) -> Result<Session, CliError> {
-    Ok(tools::session(contact.catalog().await?, Selection::everything()))
+async fn session(client: &GatewayClient) -> Result<Session, CliError> {
+    Ok(tools::session(client.catalog().await?, Selection::everything()))
 }
 
 fn resolve(session: &Session, name: &str) -> Option<CallTarget> {
@@ -157,8 +156,8 @@ fn resolve(session: &Session, name: &str) -> Option<CallTarget> {
     }
 }
 
-async fn call(contact: &GatewayClient, name: &str, given: &[String]) -> Result<CallOutcome, CliError> {
-    let mut session = session(contact).await?;
+async fn call(client: &GatewayClient, name: &str, given: &[String]) -> Result<CallOutcome, CliError> {
+    let mut session = session(client).await?;
     let (shown, arguments) = match resolve(&session, name) {
         Some(CallTarget::Tool(tool)) => (session.name_of(&tool), arguments::read(given, Some(&tool))?),
         Some(CallTarget::Own) => (name_in(name).to_owned(), arguments::read(given, None)?),
@@ -169,14 +168,14 @@ async fn call(contact: &GatewayClient, name: &str, given: &[String]) -> Result<C
             );
         }
     };
-    match contact.call(&shown, &arguments).await {
+    match client.call(&shown, &arguments).await {
         Ok(answer) => Ok(CallOutcome::Answered(shown, answer)),
         Err(GatewayClientError::Ask(error @ EndpointError::Broken(_))) => {
             let shown = format!("the connection to the gateway was lost while `{shown}` was called");
             let hint = "the tool may have run: check its effects before you call it again";
             Ok(CallOutcome::Lost(CliError::new(shown).because(error).hint(hint)))
         }
-        Err(error) => Err(contact.explain(error)),
+        Err(error) => Err(client.explain(error)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 
-use self::replaced_servers::{ReplacedServers, leaving};
+use self::replaced_servers::{ReplacedServers, find_replaced_servers};
 use crate::{
     Outcome,
     cli::options::OutputArgs,
@@ -88,19 +88,19 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     };
     let source = configuration(args)?;
     let config = source.as_ref().and_then(Source::path);
-    let door = door(args, client, source.as_ref())?;
+    let access = access(args, client, source.as_ref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
     if args.write && !args.force && place.project.is_none() && !list::is_found(&place, &surroundings) {
         return Err(not_installed(&place));
     }
-    let edit = PlannedEdit::plan(place, &door, config.filter(|_| args.replace))?;
-    let doubled = if args.replace { Vec::new() } else { doubled(&edit.place, args.config.as_deref()) };
+    let edit = PlannedEdit::plan(place, &access, config.filter(|_| args.replace))?;
+    let doubled = if args.replace { Vec::new() } else { find_duplicates(&edit.place, args.config.as_deref()) };
     let hook = args.hook.then(|| hook(args, client, source.as_ref(), &surroundings)).transpose()?;
     let outcome = if args.write { edit.write() } else { edit.print() }?;
     if let Some((path, command)) = hook {
         write_hook(&path, &command, args.write)?;
     }
-    door.say_variables(client);
+    access.say_variables(client);
     if !doubled.is_empty() {
         let names: Vec<String> = doubled.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
         say(&format!(
@@ -121,11 +121,11 @@ fn not_installed(place: &ConfigLocation) -> CliError {
 }
 
 /// Returns the client's servers that are also in Pegboard's configuration.
-fn doubled(place: &ConfigLocation, config: Option<&Path>) -> Vec<String> {
+fn find_duplicates(place: &ConfigLocation, config: Option<&Path>) -> Vec<String> {
     let source = Source::find(config, false);
     let content = read::read(place).ok().flatten();
     let (Some(config), Some(content)) = (source.path(), content) else { return Vec::new() };
-    leaving(&content, place.project.as_deref(), config).map(|leaving| leaving.names).unwrap_or_default()
+    find_replaced_servers(&content, place.project.as_deref(), config).map(|replaced| replaced.names).unwrap_or_default()
 }
 
 /// Returns the file and the command line of the prompt hook.
@@ -151,8 +151,11 @@ fn hook(
         .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;
     let program = std::env::current_exe()
         .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
-    let command =
-        hooks::command(&pegboard_entry::absolute(&program), &pegboard_entry::absolute(config), source.needs_trust());
+    let command = hooks::command(
+        &pegboard_entry::absolute_path(&program),
+        &pegboard_entry::absolute_path(config),
+        source.needs_trust(),
+    );
     Ok((path, command))
 }
 
@@ -160,7 +163,8 @@ fn hook(
 fn write_hook(path: &Path, command: &str, is_written: bool) -> Result<(), CliError> {
     let shown = path.display();
     let old = read::text(path).map_err(|error| unreadable(path, &error))?;
-    let new = hooks::with(old.as_deref().unwrap_or_default(), command).map_err(|error| refused(path, &error))?;
+    let new =
+        hooks::with(old.as_deref().unwrap_or_default(), command).map_err(|error| explain_edit_error(path, &error))?;
     if !is_written {
         say(&format!("a `UserPromptSubmit` hook with the command `{command}` goes into `{shown}`"));
         return Ok(());
@@ -185,9 +189,9 @@ fn configuration(args: &ConnectArgs) -> Result<Option<Source>, CliError> {
     Ok(Some(source))
 }
 
-fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<GatewayAccess, CliError> {
+fn access(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<GatewayAccess, CliError> {
     if let Some(url) = &args.http {
-        if !pegboard_entry::takes_addresses(client) {
+        if !pegboard_entry::accepts_urls(client) {
             return Err(CliError::new(format!("{} can only start local programs", client.title()))
                 .hint("omit `--http` to let it start Pegboard itself"));
         }
@@ -199,8 +203,8 @@ fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<G
     let checks_trust = source.is_some_and(Source::needs_trust);
     let variables = needed_variables(config)?;
     Ok(GatewayAccess::Stdio {
-        program: pegboard_entry::absolute(&program),
-        config: pegboard_entry::absolute(config),
+        program: pegboard_entry::absolute_path(&program),
+        config: pegboard_entry::absolute_path(config),
         checks_trust,
         variables,
     })
@@ -213,7 +217,7 @@ const USUAL: &[&str] = &["HOME", "PATH", "USER"];
 fn needed_variables(config: &Path) -> Result<Vec<String>, CliError> {
     let servers = read::read_own(config).map_err(|error| unreadable(config, &error))?.unwrap_or_default();
     let enabled = servers.iter().filter(|(_, server)| !server.is_disabled);
-    let names = enabled.flat_map(|(_, server)| server.texts()).flat_map(variables::needed);
+    let names = enabled.flat_map(|(_, server)| server.texts()).flat_map(variables::required_variables);
     let names: BTreeSet<&str> = names.filter(|name| !USUAL.contains(name)).collect();
     Ok(names.into_iter().map(str::to_owned).collect())
 }
@@ -230,7 +234,7 @@ impl GatewayAccess {
             return;
         }
         let (title, names) = (client.title(), variables.join(", "));
-        if pegboard_entry::hands_variables_on(client) {
+        if pegboard_entry::forwards_variables(client) {
             say(&format!("the configuration needs environment variables; start {title} with them set: {names}"));
         } else {
             warn(&format!(
@@ -283,19 +287,19 @@ struct PlannedEdit {
     /// The name under which the client has the same entry already.
     connected_as: Option<String>,
     /// The client's own servers that are replaced.
-    leaving: ReplacedServers,
+    replaced: ReplacedServers,
 }
 
 impl PlannedEdit {
-    fn plan(place: ConfigLocation, door: &GatewayAccess, replacing: Option<&Path>) -> Result<Self, CliError> {
+    fn plan(place: ConfigLocation, access: &GatewayAccess, replacing: Option<&Path>) -> Result<Self, CliError> {
         let syntax = place.client.syntax();
-        let refused = |error: EditError| refused(&place.path, &error);
+        let refused = |error: EditError| explain_edit_error(&place.path, &error);
         let old = read::text(&place.path).map_err(|error| unreadable(&place.path, &error))?;
         let text = old.as_deref().unwrap_or_default();
         let content = read::read(&place).ok().flatten().unwrap_or_default();
         let there = edit::get(text, syntax, place.keys, NAME).map_err(refused)?;
-        let fresh = pegboard_entry::entry(place.client, door);
-        let entry = pegboard_entry::merged(there.as_ref(), &fresh);
+        let fresh = pegboard_entry::entry(place.client, access);
+        let entry = pegboard_entry::merge_entry(there.as_ref(), &fresh);
         let mut connected_as = (there.as_ref() == Some(&entry)).then(|| NAME.to_owned());
         if there.is_none() {
             connected_as = other_name(text, &place, &content, &fresh);
@@ -304,25 +308,25 @@ impl PlannedEdit {
             Some(_) => text.to_owned(),
             None => edit::set(text, syntax, place.keys, NAME, &entry).map_err(refused)?,
         };
-        let leaving = match replacing {
-            Some(config) => leaving(&content, place.project.as_deref(), config)?,
+        let replaced = match replacing {
+            Some(config) => find_replaced_servers(&content, place.project.as_deref(), config)?,
             None => ReplacedServers::default(),
         };
-        for name in &leaving.names {
+        for name in &replaced.names {
             new = edit::remove(&new, syntax, place.keys, name).map_err(refused)?;
         }
-        Ok(Self { old, new, entry, connected_as, leaving, place })
+        Ok(Self { old, new, entry, connected_as, replaced, place })
     }
 
     /// Prints the change for the user to make.
     fn print(&self) -> Result<Outcome, CliError> {
-        output::text(&pegboard_entry::text(self.place.client, self.place.keys, &self.entry))?;
+        output::text(&pegboard_entry::render(self.place.client, self.place.keys, &self.entry))?;
         let path = self.place.path.display();
         match &self.connected_as {
             Some(name) => say(&format!("`{path}` already contains this entry, as `{name}`")),
             None => say(&format!("add this to `{path}`, or let `--write` do it")),
         }
-        self.leaving.say("would be removed");
+        self.replaced.say("would be removed");
         Ok(Outcome::Yes)
     }
 
@@ -331,7 +335,7 @@ impl PlannedEdit {
         let title = self.place.client.title();
         if self.old.as_deref() == Some(self.new.as_str()) {
             say(&format!("{title} already uses Pegboard: nothing to change in `{path}`"));
-            self.leaving.say("removed");
+            self.replaced.say("removed");
             return Ok(Outcome::Yes);
         }
         let backup = write::replace(&self.place.path, self.old.as_deref(), &self.new)?;
@@ -339,7 +343,7 @@ impl PlannedEdit {
         if let Some(backup) = backup {
             say(&format!("backup of the old file: `{}`", backup.display()));
         }
-        self.leaving.say("removed");
+        self.replaced.say("removed");
         say(&format!("restart {title} to use Pegboard"));
         if self.place.project.is_some() && matches!(self.place.client, Client::Codex | Client::ClaudeCode) {
             warn(&format!("{title} asks for permission before it uses a project's servers"));
@@ -358,13 +362,13 @@ fn other_name(
 ) -> Option<String> {
     let is_same = |name: &str| {
         let entry = edit::get(text, place.client.syntax(), place.keys, name).ok().flatten();
-        entry.is_some_and(|entry| pegboard_entry::merged(Some(&entry), fresh) == entry)
+        entry.is_some_and(|entry| pegboard_entry::merge_entry(Some(&entry), fresh) == entry)
     };
     let in_place = content.entries.iter().filter(|entry| entry.project == place.project);
     in_place.map(|entry| entry.name.clone()).find(|name| is_same(name))
 }
 
-pub(super) fn refused(path: &Path, error: &EditError) -> CliError {
+pub(super) fn explain_edit_error(path: &Path, error: &EditError) -> CliError {
     CliError::new(format!("cannot change `{}`: {error}", path.display()))
         .hint("fix the file, or add the entry that `pegboard connect` prints without `--write` yourself")
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     let (path, title, syntax) = (place.path.display(), args.client.title(), args.client.syntax());
     let old = read::text(&place.path).map_err(|error| CliError::new(format!("`{path}` {error}")))?;
     let text = old.as_deref().unwrap_or_default();
-    let refused = |error| connect::refused(&place.path, &error);
+    let refused = |error| connect::explain_edit_error(&place.path, &error);
     let had_hook = args.client == Client::ClaudeCode && remove_hook(args.project.as_deref(), &surroundings)?;
     let Some(entry) = edit::get(text, syntax, place.keys, NAME).map_err(refused)? else {
         if had_hook {
@@ -105,7 +105,9 @@ fn remove_hook(project: Option<&Path>, surroundings: &SystemEnvironment<'_>) -> 
     let shown = path.display();
     let old = read::text(&path).map_err(|error| CliError::new(format!("`{shown}` {error}")))?;
     let Some(old) = old else { return Ok(false) };
-    let Some(new) = hooks::without(&old).map_err(|error| connect::refused(&path, &error))? else { return Ok(false) };
+    let Some(new) = hooks::without(&old).map_err(|error| connect::explain_edit_error(&path, &error))? else {
+        return Ok(false);
+    };
     let rest: Option<Value> = serde_json::from_str(&new).ok();
     let is_empty = rest.is_some_and(|rest| rest == json!({}) || rest == json!({"hooks": {}}));
     if is_empty && write::remove_created(&path, &old)? {

@@ -113,7 +113,7 @@ impl CheckedConfig {
 struct Report {
     config: PathBuf,
     findings: Vec<Finding>,
-    patients: Vec<CheckedServer>,
+    checked_servers: Vec<CheckedServer>,
 }
 
 impl Report {
@@ -132,32 +132,35 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         false => source.load(args.state.as_deref())?.map_or_else(|| Content::load(&path), Ok)?,
     };
     logging::start(&args.log, "off", None)?;
-    let case = CheckedConfig::read(&content, &args.server)?;
-    let mask = Mask::of(&case);
-    let mut findings = file::problems(&case.problems);
-    findings.extend(file::unused_settings(&case.config.notices));
+    let checked_config = CheckedConfig::read(&content, &args.server)?;
+    let mask = Mask::of(&checked_config);
+    let mut findings = file::problems(&checked_config.problems);
+    findings.extend(file::unused_settings(&checked_config.config.notices));
     if !args.server.is_empty() {
         findings.retain(|finding| finding.server.as_ref().is_none_or(|server| args.server.contains(server)));
     }
-    findings.extend(file::references(&case));
-    if !case.is_unreadable() {
-        let own = machine::serving(&case.config, args.state.as_deref(), &case.path);
-        findings.extend(machine::listen(&case.config, args.listen.as_deref(), &own));
-        findings.extend(machine::state(&case.config, args.state.as_deref()));
-        findings.extend(machine::held_tools(&case.config, args.state.as_deref()));
-        findings.extend(usage::look(&case.config));
+    findings.extend(file::check_references(&checked_config));
+    if !checked_config.is_unreadable() {
+        let own = machine::serving_processes(&checked_config.config, args.state.as_deref(), &checked_config.path);
+        findings.extend(machine::check_listen_address(&checked_config.config, args.listen.as_deref(), &own));
+        findings.extend(machine::check_state_folder(&checked_config.config, args.state.as_deref()));
+        findings.extend(machine::find_held_tools(&checked_config.config, args.state.as_deref()));
+        findings.extend(usage::check_learning(&checked_config.config));
     }
-    for server in case.config.servers.iter().filter(|server| server.is_enabled) {
-        findings.extend(entries::look(server, &case.path).into_iter().map(|finding| finding.of(&server.name)));
+    for server in checked_config.config.servers.iter().filter(|server| server.is_enabled) {
+        findings.extend(
+            entries::check_entry(server, &checked_config.path).into_iter().map(|finding| finding.of(&server.name)),
+        );
     }
-    if let Some(settings) = case.config.embeddings.as_ref().filter(|_| !args.offline) {
-        findings.extend(runtime()?.block_on(embeddings::look(settings)));
+    if let Some(settings) = checked_config.config.embeddings.as_ref().filter(|_| !args.offline) {
+        findings.extend(runtime()?.block_on(embeddings::check_endpoint(settings)));
     }
-    findings.extend(conflicts::written(&case.written));
-    let patients = examined(&case, args, &mut findings)?;
-    findings.extend(conflicts::offered(&patients, &case, &findings));
+    findings.extend(conflicts::find_duplicate_entries(&checked_config.written));
+    let checked_servers = examine_servers(&checked_config, args, &mut findings)?;
+    findings.extend(conflicts::find_tool_conflicts(&checked_servers, &checked_config, &findings));
     findings.iter_mut().for_each(|finding| mask.clean(finding));
-    let report = Report { config: case.path, findings: sorted(findings, &patients), patients };
+    let report =
+        Report { config: checked_config.path, findings: sort_findings(findings, &checked_servers), checked_servers };
     match args.output.format() {
         Format::Json => output::json(&show::json(&report))?,
         Format::Text => output::text(&show::text(&report))?,
@@ -166,23 +169,23 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
 }
 
 /// Starts the servers that can be started, and checks their tools.
-fn examined(
-    case: &CheckedConfig,
+fn examine_servers(
+    checked_config: &CheckedConfig,
     args: &DoctorArgs,
     findings: &mut Vec<Finding>,
 ) -> Result<Vec<CheckedServer>, CliError> {
     let has_error =
         |name: &str| findings.iter().any(|finding| finding.is_error() && finding.server.as_deref() == Some(name));
-    let mut patients = Vec::new();
+    let mut checked_servers = Vec::new();
     let mut startable: Vec<ServerConfig> = Vec::new();
-    for server in &case.config.servers {
-        let condition = match server.is_enabled {
+    for server in &checked_config.config.servers {
+        let result = match server.is_enabled {
             false => StartResult::Disabled,
             true if args.offline => StartResult::NotStarted,
             true if has_error(&server.name) => StartResult::NotStarted,
             true => StartResult::Failed,
         };
-        if condition == StartResult::Failed {
+        if result == StartResult::Failed {
             let mut server = server.clone();
             // One whose tools are known would wait for a call.
             server.lazy = Some(false);
@@ -190,32 +193,36 @@ fn examined(
             server.timeouts.connect = limit.map_or(server.timeouts.connect, |limit| limit.min(server.timeouts.connect));
             startable.push(server);
         }
-        patients.push(CheckedServer::new(&server.name, condition));
+        checked_servers.push(CheckedServer::new(&server.name, result));
     }
     if startable.is_empty() {
-        return Ok(patients);
+        return Ok(checked_servers);
     }
     let progress = Arc::new(Progress::new(startable.len(), "starting servers"));
-    let state = case.config.state.resolve(args.state.as_deref());
+    let state = checked_config.config.state.resolve(args.state.as_deref());
     let manifests = state.map(|state| state::manifests(&state));
-    let started = runtime()?.block_on(start::all(startable, manifests.as_deref(), &progress));
+    let started = runtime()?.block_on(start::start_all(startable, manifests.as_deref(), &progress));
     drop(progress);
     for (started, found) in started {
         findings.extend(found);
-        findings.extend(tools::look(&started, &case.config.gateway));
-        if let Some(patient) = patients.iter_mut().find(|patient| patient.name == started.name) {
-            *patient = started;
+        findings.extend(tools::check_tools(&started, &checked_config.config.gateway));
+        if let Some(checked_server) =
+            checked_servers.iter_mut().find(|checked_server| checked_server.name == started.name)
+        {
+            *checked_server = started;
         }
     }
-    Ok(patients)
+    Ok(checked_servers)
 }
 
 /// Sorts findings: general ones first, then by server in the order of the configuration, the most
 /// severe first.
-fn sorted(mut findings: Vec<Finding>, patients: &[CheckedServer]) -> Vec<Finding> {
+fn sort_findings(mut findings: Vec<Finding>, checked_servers: &[CheckedServer]) -> Vec<Finding> {
     let place = |finding: &Finding| {
         let server = finding.server.as_ref();
-        server.map_or(0, |name| 1 + patients.iter().position(|one| one.name == *name).unwrap_or(patients.len()))
+        server.map_or(0, |name| {
+            1 + checked_servers.iter().position(|one| one.name == *name).unwrap_or(checked_servers.len())
+        })
     };
     findings.sort_by_key(|finding| (place(finding), finding.severity));
     findings

@@ -137,7 +137,7 @@ fn vectors<'a>(
     }
     Some(known.get_or_init(|| {
         let _progress = Progress::waiting(&format!("embedding queries: {}", data.queries.len()));
-        asked.labelled(ranker, data.queries.iter().map(|query| query.text.as_str()))
+        asked.embed_labelled(ranker, data.queries.iter().map(|query| query.text.as_str()))
     }))
 }
 
@@ -226,7 +226,7 @@ impl Report {
         let head = ["RANKER", "RECALL@1", "RECALL@5", "RECALL@10", "NDCG@10", "MRR", "P50 µs", "P99 µs"];
         let rows = self.rankers.0.iter().map(row).collect();
         let table = output::table(&head, rows, &[1, 2, 3, 4, 5, 6, 7]);
-        let tools = output::counted(self.tools, "tool");
+        let tools = output::pluralize(self.tools, "tool");
         let queries = if self.queries == 1 { "query" } else { "queries" };
         format!("{} ({tools}, {} {queries})\n{table}", self.data, self.queries)
     }

@@ -69,9 +69,9 @@ fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
     }
     // Nothing is started for a message: without a gateway there is nothing to say.
     let (source, state) = (args.config.source(), args.state.as_deref());
-    let Some(door) = gateway_client::running_door(&source, state)? else { return Ok(None) };
+    let Some(endpoint) = gateway_client::running_endpoint(&source, state)? else { return Ok(None) };
     let settings = gateway_client::trusted_config(&source, state)?.gateway;
-    let catalog = runtime()?.block_on(GatewayClient::Running(door).catalog())?;
+    let catalog = runtime()?.block_on(GatewayClient::Running(endpoint).catalog())?;
     let ranker: std::sync::Arc<dyn Ranker> = RankerName::default().build(None, 0.0).into();
     let everything = Selection::everything();
     let ranking = ranker.rank(&Query { limit: 1, ..Query::new(&prompt) }, &catalog, &everything);

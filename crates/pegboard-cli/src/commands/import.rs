@@ -23,11 +23,11 @@ use crate::{
         Client,
         config_files::{Os, SystemEnvironment, project_of},
         edit,
-        edit::json::rendered,
+        edit::json::render,
         read,
         secrets::{self, MovedSecret},
         sections,
-        show::{printable, printable_line, quoted, shortened},
+        show::{printable, printable_line, quote_path, shorten_path},
         variables, write,
     },
     config,
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
         report.warn();
         let has_left_out = report.say_left_out();
         if known > 0 {
-            say(&format!("nothing to add: the configuration has {}", output::counted(known, "server")));
+            say(&format!("nothing to add: the configuration has {}", output::pluralize(known, "server")));
             return Ok(Outcome::Yes);
         }
         if !has_left_out {
@@ -236,7 +236,7 @@ impl Report {
         }
         let mut unset = Vec::new();
         for (name, server) in plan.servers.iter().filter(|(_, server)| !server.is_disabled) {
-            let needed = server.texts().into_iter().flat_map(variables::needed);
+            let needed = server.texts().into_iter().flat_map(variables::required_variables);
             for variable in needed.filter(|variable| (surroundings.env)(variable).is_none()) {
                 // Moved secrets are reported separately.
                 if moved.iter().any(|(_, secret)| secret.variable == variable) {
@@ -256,12 +256,12 @@ impl Report {
 
     /// Returns the configuration, masked for output or complete for a file.
     fn configuration(&self, is_masked: bool) -> String {
-        format!("{}\n", rendered(&self.to_configuration(is_masked), "", "  ", "\n"))
+        format!("{}\n", render(&self.to_configuration(is_masked), "", "  ", "\n"))
     }
 
     fn to_configuration(&self, is_masked: bool) -> Value {
         let entry = |(name, server): &(String, crate::clients::server::Server)| {
-            let server = if is_masked { secrets::masked(server).to_json() } else { server.to_json() };
+            let server = if is_masked { secrets::mask(server).to_json() } else { server.to_json() };
             (name.clone(), server)
         };
         let servers: Map<String, Value> = self.plan.servers.iter().map(entry).collect();
@@ -292,14 +292,14 @@ impl Report {
             "left out, because they come from files of this project: {}; read the files, then include the servers \
              with `--project {}`",
             names.join(", "),
-            quoted(project)
+            quote_path(project)
         ));
         true
     }
 
     /// Prints the result, and the next steps.
     fn say(&self, surroundings: &SystemEnvironment<'_>) {
-        let servers = output::counted(self.plan.servers.len(), "server");
+        let servers = output::pluralize(self.plan.servers.len(), "server");
         match &self.written {
             Some(path) => {
                 say(&format!("wrote {servers} to `{}`", path.display()));
@@ -324,7 +324,7 @@ impl Report {
             say("before `pegboard serve`, set these variables to the values in the clients' files:");
             for (name, MovedSecret { variable, place }) in &self.moved {
                 let row = self.plan.rows.iter().find(|row| row.is_written_as(name));
-                let path = row.map(|row| shortened(&self.survey.files[row.file].place.path, self.home.as_deref()));
+                let path = row.map(|row| shorten_path(&self.survey.files[row.file].place.path, self.home.as_deref()));
                 let path = path.map(|path| format!(" in {path}")).unwrap_or_default();
                 say(&format!("  export {variable}=…  # `{}` of `{}`{path}", printable(place), printable(name)));
             }
@@ -334,7 +334,7 @@ impl Report {
         }
         if let Some(path) = &self.written {
             let is_usual = surroundings.own_configuration().as_ref() == Some(path);
-            let config = if is_usual { String::new() } else { format!(" --config {}", quoted(path)) };
+            let config = if is_usual { String::new() } else { format!(" --config {}", quote_path(path)) };
             say(&format!("next: `pegboard connect CLIENT{config}`"));
         }
     }
@@ -343,5 +343,5 @@ impl Report {
 /// Returns the variables that servers use already: none of them can hold a moved secret.
 fn taken_variables(plan: &Plan) -> BTreeMap<String, String> {
     let texts = plan.servers.iter().flat_map(|(_, server)| server.texts());
-    texts.flat_map(variables::needed).map(|name| (name.to_owned(), format!("${{{name}}}"))).collect()
+    texts.flat_map(variables::required_variables).map(|name| (name.to_owned(), format!("${{{name}}}"))).collect()
 }

@@ -135,7 +135,7 @@ fn write_baseline(path: &Path, report: &Report) -> Result<Outcome, CliError> {
         .map_err(|error| CliError::new(format!("cannot write `{}`", path.display())).because(error))?;
     say(&format!(
         "wrote {} to `{}`; from now on, only new findings count",
-        output::counted(baseline.len(), "finding"),
+        output::pluralize(baseline.len(), "finding"),
         path.display()
     ));
     Ok(Outcome::Yes)

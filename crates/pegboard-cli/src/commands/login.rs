@@ -61,12 +61,12 @@ pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
     runtime.shutdown_background();
     match outcome {
         Ok(logged_in) => {
-            tell(&server.name, &logged_in, &logins);
+            print_success(&server.name, &logged_in, &logins);
             Ok(Outcome::Yes)
         }
         Err(Failed::Login(error)) => {
             let is_no = matches!(error, LoginError::Denied(_) | LoginError::Timeout(_));
-            let shown = shown(format!("cannot log in to `{}`", server.name), error);
+            let shown = explain_login_error(format!("cannot log in to `{}`", server.name), error);
             if !is_no {
                 return Err(shown);
             }
@@ -106,7 +106,7 @@ pub(super) fn server_and_logins(
 }
 
 /// Returns the error of a failed login, with a hint.
-pub(super) fn shown(message: String, error: LoginError) -> CliError {
+pub(super) fn explain_login_error(message: String, error: LoginError) -> CliError {
     let hint = error.hint();
     let shown = CliError::new(message).because(error);
     match hint {
@@ -145,8 +145,8 @@ async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Res
             return login.wait_for_redirect().await;
         }
         tokio::select! {
-            redirect = login.wait_for_redirect() => redirect,
-            redirect = pasted(&login) => redirect,
+            redirect = login.redirected() => redirect,
+            redirect = read_pasted_redirect(&login) => redirect,
         }
     };
     let redirect = tokio::time::timeout(limit, coming_back).await.map_err(|_| LoginError::Timeout(limit))??;
@@ -154,7 +154,7 @@ async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Res
 }
 
 /// Reads the first valid redirect URL from standard input; waits for ever if there is none.
-async fn pasted(login: &Login) -> Result<Redirect, LoginError> {
+async fn read_pasted_redirect(login: &Login) -> Result<Redirect, LoginError> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         if line.trim().is_empty() {
@@ -168,7 +168,7 @@ async fn pasted(login: &Login) -> Result<Redirect, LoginError> {
     std::future::pending().await
 }
 
-fn tell(server: &str, logged_in: &LoggedIn, logins: &Logins) {
+fn print_success(server: &str, logged_in: &LoggedIn, logins: &Logins) {
     let scopes = match &logged_in.scopes[..] {
         [] => String::new(),
         scopes => format!(", for {}", scopes.join(", ")),

@@ -9,7 +9,7 @@ use pegboard_upstream::{
 };
 
 use super::{
-    login::{server_and_logins, shown},
+    login::{explain_login_error, server_and_logins},
     serve::runtime,
 };
 use crate::{
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &LogoutArgs) -> Result<Outcome, CliError> {
             warn(&format!("cannot revoke the login, so it may still be valid: {}", with_causes(&error)));
         }
         Ok(_) => say(&format!("deleted the login to `{name}` from this machine; it stays valid until it expires")),
-        Err(error) => return Err(shown(format!("cannot log out of `{name}`"), error)),
+        Err(error) => return Err(explain_login_error(format!("cannot log out of `{name}`"), error)),
     }
     Ok(Outcome::Yes)
 }

@@ -40,7 +40,7 @@ pub(crate) struct LogsArgs {
 }
 
 pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
-    let door = find::one(&args.gateway, args.config.as_deref())?;
+    let endpoint = find::one(&args.gateway, args.config.as_deref())?;
     let path = control::logs_path(args.server.as_deref(), args.lines, args.follow);
     // A server's words must not steer the terminal.
     let mut cleaner = stdout().is_terminal().then(Cleaner::default);
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
     };
     runtime()?.block_on(async {
         if let Some(server) = &args.server {
-            find::check_server(&door, server).await?;
+            find::check_server(&endpoint, server).await?;
         }
-        door.read_on(&path, print).await.map_err(|error| error.explain(&door))?
+        endpoint.read_stream(&path, print).await.map_err(|error| error.explain(&endpoint))?
     })?;
     Ok(Outcome::Yes)
 }

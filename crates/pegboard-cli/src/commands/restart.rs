@@ -27,14 +27,14 @@ pub(crate) struct RestartArgs {
 }
 
 pub(crate) fn run(args: &RestartArgs) -> Result<Outcome, CliError> {
-    let door = find::one(&args.gateway, args.config.as_deref())?;
+    let endpoint = find::one(&args.gateway, args.config.as_deref())?;
     let path = control::restart_path(&args.server);
     runtime()?.block_on(async {
-        if find::check_server(&door, &args.server).await?.state == "disabled" {
+        if find::check_server(&endpoint, &args.server).await?.state == "disabled" {
             return Err(CliError::new(format!("server `{}` is disabled in the configuration", args.server))
                 .hint(format!("`pegboard enable {}` starts it", args.server)));
         }
-        door.post(&path, &[], "{}".to_owned()).await.map_err(|error| error.explain(&door))
+        endpoint.post(&path, &[], "{}".to_owned()).await.map_err(|error| error.explain(&endpoint))
     })?;
     say(&format!("restarting `{}`; `pegboard status` shows when it is ready", args.server));
     Ok(Outcome::Yes)

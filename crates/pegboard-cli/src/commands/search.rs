@@ -59,7 +59,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     let asked = EmbeddingsClient::open(&args.embeddings, &config)?;
     // Without vectors of tools that of the query is of no use.
     let asked = asked.filter(|asked| asked.embed_tools(&*ranker, &catalog) && asked.has_tools());
-    let vectors = asked.map(|asked| asked.query(&*ranker, &text));
+    let vectors = asked.map(|asked| asked.embed_query(&*ranker, &text));
     let query = query.vectors(vectors.as_ref());
     let start = Instant::now();
     let ranking = rank(&*ranker, &query, &catalog)?;
@@ -106,13 +106,13 @@ fn prepare(args: &SearchArgs, source: &Source, config: &Config) -> Result<Prepar
                 return Ok(Prepared { catalog, ranker, unsaved: None });
             }
             let catalog = cached.read_files()?;
-            let _progress = Progress::waiting(&format!("indexing {}", output::counted(catalog.len(), "tool")));
+            let _progress = Progress::waiting(&format!("indexing {}", output::pluralize(catalog.len(), "tool")));
             ranker.prepare(&catalog);
             return Ok(Prepared { catalog, ranker, unsaved: Some(cached) });
         }
     }
     let catalog = catalog(args, source, config)?;
-    let _progress = Progress::waiting(&format!("indexing {}", output::counted(catalog.len(), "tool")));
+    let _progress = Progress::waiting(&format!("indexing {}", output::pluralize(catalog.len(), "tool")));
     let ranker: Arc<dyn Ranker> = Arc::from(name.build(model()?.as_ref(), config.gateway.discovery.token_bonus));
     let ranker = match &args.usage {
         Some(caller) => with_habits(ranker, caller, args, config)?,
@@ -155,9 +155,9 @@ fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalo
     }
     let state = args.embeddings.state.as_deref();
     runtime()?.block_on(async {
-        let contact = GatewayClient::open(source, state, ServersToStart::All).await?;
-        let catalog = contact.catalog().await;
-        contact.close().await;
+        let client = GatewayClient::open(source, state, ServersToStart::All).await?;
+        let catalog = client.catalog().await;
+        client.close().await;
         catalog
     })
 }

@@ -48,10 +48,10 @@ use crate::{
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// How long answers may take to be written after running calls were cancelled.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Delay after which the summary is printed even if servers are still starting.
-const SOON: Duration = Duration::from_secs(2);
+const SUMMARY_DELAY: Duration = Duration::from_secs(2);
 
 /// How long answers may take to be sent after a second signal.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
@@ -82,16 +82,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let log = Arc::new(LogBuffer::default());
     logging::start_with(
         &args.log,
-        &usual_level(args.verbose, is_short(args), source.path().is_none()),
+        &default_log_level(args.verbose, is_short(args), source.path().is_none()),
         telemetry.as_ref().ok(),
         Some(&log),
     )?;
     let telemetry = telemetry.inspect_err(TelemetryOff::log).ok();
     let learner = usage::keeper(config.usage, state.as_deref(), source.path());
     config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
-    config.gateway.after_change = Some(memory::give_back);
-    let kept = ServeContext { source, state, files, learner, log };
-    let served = runtime.block_on(serve(args, config, kept, telemetry));
+    config.gateway.after_change = Some(memory::release_free_memory);
+    let context = ServeContext { source, state, files, learner, log };
+    let served = runtime.block_on(serve(args, config, context, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -152,10 +152,10 @@ struct ServeContext {
 async fn serve(
     args: &ServeArgs,
     config: Config,
-    kept: ServeContext,
+    context: ServeContext,
     telemetry: Option<Telemetry>,
 ) -> Result<(), CliError> {
-    let ServeContext { source, state, files, learner, log } = kept;
+    let ServeContext { source, state, files, learner, log } = context;
     let format = args.log.log_format;
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -169,30 +169,30 @@ async fn serve(
         None => None,
     };
     let recording = Recording::open(args)?;
-    let embeddings = embeddings::chosen(&config);
+    let embeddings = embeddings::configured_endpoint(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
     let model = WatchedModel::read(args.model.model.clone(), config.model)?;
     let bonus = config.gateway.discovery.token_bonus;
     let rankers = shared_rankers(config.ranker, model.model(), bonus, embedder.clone());
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
-        telemetry.follow(&gateway);
+        telemetry.export_metrics(&gateway);
     }
     let recording = recording.map(|recording| recording.of(&gateway));
     let mut options = control_options(source.path(), listener.as_ref(), Arc::clone(&log));
     if let Some(path) = source.path().map(Path::to_owned) {
-        let door = listener.as_ref().map(Listener::guard_handle);
+        let guard = listener.as_ref().map(Listener::guard_handle);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
-        let followed = ConfigWatcher {
+        let watcher = ConfigWatcher {
             path,
             needs_trust: matches!(source, Source::Folder(_)).then(|| args.state.clone()),
             waits_for_trust: false,
             log: Arc::clone(&log),
             gateway,
-            door,
+            guard,
             ranker,
             token_bonus: bonus,
             model,
@@ -205,15 +205,19 @@ async fn serve(
             learner,
             requests,
         };
-        tokio::spawn(followed.follow());
+        tokio::spawn(watcher.watch_files());
     }
     let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
     let presence = Presence::announce(state.as_deref(), &options, router.clone());
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
-            tokio::spawn(summarise(Arc::clone(&gateway), format, format!("http://{}{ENDPOINT}", listener.address())));
-            let stop = stopped(Arc::clone(&gateway), log, format, config.listen.shutdown_deadline);
+            tokio::spawn(announce_servers(
+                Arc::clone(&gateway),
+                format,
+                format!("http://{}{ENDPOINT}", listener.address()),
+            ));
+            let stop = wait_for_stop(Arc::clone(&gateway), log, format, config.listen.shutdown_deadline);
             listener.serve(router, stop, || gateway.cut_calls()).await;
             Ok(())
         }
@@ -234,7 +238,7 @@ async fn serve(
 /// Serves the client on standard input and output until it disconnects or a signal comes. Running
 /// calls may then finish within the deadline; the others are cancelled with an error.
 async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), CliError> {
-    platform::let_streams_block();
+    platform::make_streams_blocking();
     let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
     tokio::pin!(pipe);
     let served = tokio::select! {
@@ -249,7 +253,7 @@ async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), Cl
                 Ok(served) => served,
                 Err(_) => {
                     gateway.cut_calls();
-                    tokio::time::timeout(LAST_ANSWERS, pipe).await.unwrap_or(Ok(()))
+                    tokio::time::timeout(ANSWER_DEADLINE, pipe).await.unwrap_or(Ok(()))
                 }
             }
         }
@@ -276,7 +280,7 @@ fn control_options(path: Option<&Path>, listener: Option<&Listener>, log: Arc<Lo
 /// Returns the default log level: `info` if the log goes to a file or a journal, and warnings on a
 /// terminal, which gets a summary, or in a client. Similar names of the demo's tools are not worth
 /// a warning, because the user cannot change them.
-fn usual_level(verbose: u8, is_short: bool, is_demo: bool) -> String {
+fn default_log_level(verbose: u8, is_short: bool, is_demo: bool) -> String {
     let level = match verbose {
         0 if is_short => "warn",
         0 | 1 => "info",
@@ -299,7 +303,7 @@ fn explain_pipe() {
 }
 
 /// Waits for a stop signal, and announces running calls.
-async fn stopped(gateway: Arc<Gateway>, log: Arc<LogBuffer>, format: LogFormat, deadline: Duration) {
+async fn wait_for_stop(gateway: Arc<Gateway>, log: Arc<LogBuffer>, format: LogFormat, deadline: Duration) {
     stop_signal().await;
     // Before the line is printed: the user may answer it with another signal.
     let again = stop_signal();
@@ -329,7 +333,7 @@ fn announce(format: LogFormat, text: &str) {
 
 /// Announces the servers and tools when the servers are ready or have failed, and earlier if some
 /// take long.
-async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
+async fn announce_servers(gateway: Arc<Gateway>, format: LogFormat, url: String) {
     gateway.wait_until_ready().await;
     // Cached tool lists answer at once; what became of the servers is known later.
     let servers = gateway.servers();
@@ -341,7 +345,7 @@ async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
     };
     tokio::pin!(settled);
     let mut last = String::new();
-    if tokio::time::timeout(SOON, &mut settled).await.is_err() {
+    if tokio::time::timeout(SUMMARY_DELAY, &mut settled).await.is_err() {
         last = summary(&servers, gateway.catalog().len());
         announce(format, &last);
         let _ = tokio::time::timeout(limit, settled).await;
@@ -376,9 +380,9 @@ fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
     let advice = if failed > 0 { "; `pegboard doctor` shows why servers fail" } else { "" };
     let origin = match known {
         0 => String::new(),
-        known => format!(" (cached lists of {})", output::counted(known, "server")),
+        known => format!(" (cached lists of {})", output::pluralize(known, "server")),
     };
-    format!("{}; {}{origin}{advice}", parts.join(", "), output::counted(tools, "tool"))
+    format!("{}; {}{origin}{advice}", parts.join(", "), output::pluralize(tools, "tool"))
 }
 
 /// Returns the settings of the listener; `None` with `--stdio`.
@@ -390,7 +394,7 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     let mut settings = pegboard_http::Settings::new(resolve(address)?);
     settings.allow_public = args.allow_public || config.listen.allow_public;
     settings.shutdown_deadline = config.listen.shutdown_deadline;
-    settings.connections = descriptors::within_descriptors(config.listen.connections);
+    settings.connections = descriptors::fit_to_descriptors(config.listen.connections);
     settings.priority_paths = vec![HEALTH.to_owned(), READY.to_owned(), control::PREFIX.to_owned()];
     settings.guard = guard(&config.listen, holders(&config.gateway.tokens));
     Ok(Some(settings))
@@ -436,7 +440,7 @@ mod tests {
     #[test]
     fn the_demo_is_not_warned_about() {
         let check = |verbose, is_short, is_demo, expected| {
-            assert_eq!(usual_level(verbose, is_short, is_demo), expected);
+            assert_eq!(default_log_level(verbose, is_short, is_demo), expected);
         };
         check(0, true, false, "warn");
         check(0, true, true, "warn,pegboard_gateway::lookalikes=error");

@@ -291,9 +291,9 @@ impl<'a> File<'a> {
     /// Makes a running gateway reload the file now. It would notice the change by itself, so errors
     /// are ignored.
     fn reload(&self) {
-        let Ok(Some(door)) = gateway_client::running_door(&self.source, self.state) else { return };
+        let Ok(Some(endpoint)) = gateway_client::running_endpoint(&self.source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
-        match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
+        match runtime.block_on(endpoint.post(control::RELOAD, &[], "{}".to_owned())) {
             Ok(_) => say("the running gateway has read the change"),
             Err(error) => warn(&format!("the running gateway has not read the change: {error}")),
         }

@@ -31,11 +31,11 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
     let learner = args.usage.then(|| learner(args)).transpose()?;
-    let asked = EmbeddingsClient::open(&args.embeddings, &Config::default())?;
-    let session = open(args, learner.as_ref(), asked.as_ref())?;
-    let mut talk = SessionRunner { session, learner, asked };
-    let ended = if stdin().is_terminal() { repl::run(&mut talk) } else { serve_lines(&mut talk) };
-    if let Some(learner) = &talk.learner {
+    let embeddings = EmbeddingsClient::open(&args.embeddings, &Config::default())?;
+    let session = open(args, learner.as_ref(), embeddings.as_ref())?;
+    let mut runner = SessionRunner { session, learner, embeddings };
+    let ended = if stdin().is_terminal() { repl::run(&mut runner) } else { serve_lines(&mut runner) };
+    if let Some(learner) = &runner.learner {
         learner.finish();
     }
     ended
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
 struct SessionRunner {
     session: Session,
     learner: Option<UsageLearner>,
-    asked: Option<EmbeddingsClient>,
+    embeddings: Option<EmbeddingsClient>,
 }
 
 fn learner(args: &SessionArgs) -> Result<UsageLearner, CliError> {
@@ -58,7 +58,7 @@ fn learner(args: &SessionArgs) -> Result<UsageLearner, CliError> {
 }
 
 /// Answers requests from standard input, one JSON object per line.
-fn serve_lines(talk: &mut SessionRunner) -> Result<Outcome, CliError> {
+fn serve_lines(runner: &mut SessionRunner) -> Result<Outcome, CliError> {
     let mut input = BufReader::new(stdin().lock());
     let mut line = Vec::new();
     loop {
@@ -77,7 +77,7 @@ fn serve_lines(talk: &mut SessionRunner) -> Result<Outcome, CliError> {
         }
         let reply = serde_json::from_slice::<Value>(&line)
             .map_err(|error| format!("not JSON: {error}"))
-            .and_then(|request| serve(talk, &request));
+            .and_then(|request| serve(runner, &request));
         answer(&reply.unwrap_or_else(|error| json!({"error": error})))?;
     }
 }
@@ -102,7 +102,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
 fn open(
     args: &SessionArgs,
     learner: Option<&UsageLearner>,
-    asked: Option<&EmbeddingsClient>,
+    embeddings: Option<&EmbeddingsClient>,
 ) -> Result<Session, CliError> {
     let asked_for = Selection::everything()
         .allow_servers(&args.shown.servers)
@@ -122,8 +122,8 @@ fn open(
     let name = args.ranker.unwrap_or_else(|| RankerName::of(args.dialect.0));
     let model = models::read(args.model.model.as_deref())?;
     let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref(), settings.token_bonus));
-    let ranker = match asked {
-        Some(asked) => asked.under(ranker, &catalog),
+    let ranker = match embeddings {
+        Some(embeddings) => embeddings.wrap_ranker(ranker, &catalog),
         None => ranker,
     };
     let ranker = match learner {
@@ -146,8 +146,8 @@ fn with_readers(catalog: &Catalog) -> Catalog {
 }
 
 /// Answers one request.
-fn serve(talk: &mut SessionRunner, request: &Value) -> Result<Value, String> {
-    let session = &mut talk.session;
+fn serve(runner: &mut SessionRunner, request: &Value) -> Result<Value, String> {
+    let session = &mut runner.session;
     match request.get("op").and_then(Value::as_str) {
         Some("list") => {
             let tools = session.visible();
@@ -157,8 +157,8 @@ fn serve(talk: &mut SessionRunner, request: &Value) -> Result<Value, String> {
         Some("call") => {
             let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
             let empty = json!({});
-            let reply = call(talk, name, request.get("arguments").unwrap_or(&empty));
-            talk.learn();
+            let reply = call(runner, name, request.get("arguments").unwrap_or(&empty));
+            runner.learn();
             Ok(reply)
         }
         Some("prompt") => Ok(json!({"text": session.prompt()})),
@@ -180,9 +180,11 @@ fn serve(talk: &mut SessionRunner, request: &Value) -> Result<Value, String> {
 impl SessionRunner {
     /// Answers a call, with the vectors of its queries if they are available.
     fn call(&mut self, name: &str, arguments: &Value) -> CallAnswer {
-        let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
+        let vectors = self.embeddings.as_ref().zip(self.session.vectors_for(name, arguments));
         let queries = |session: &Session| session.ranked_texts(name, arguments);
-        let vectors = vectors.map(|(asked, soon)| asked.wait(&queries(&self.session), soon)).unwrap_or_default();
+        let vectors = vectors
+            .map(|(embeddings, soon)| embeddings.wait_for_vectors(&queries(&self.session), soon))
+            .unwrap_or_default();
         self.session.call_with(name, arguments, &vectors)
     }
 
@@ -195,8 +197,8 @@ impl SessionRunner {
     }
 }
 
-fn call(talk: &mut SessionRunner, name: &str, arguments: &Value) -> Value {
-    let answer = talk.call(name, arguments);
+fn call(runner: &mut SessionRunner, name: &str, arguments: &Value) -> Value {
+    let answer = runner.call(name, arguments);
     let mut reply = Map::new();
     match answer.target {
         Some(target) => {
@@ -211,7 +213,7 @@ fn call(talk: &mut SessionRunner, name: &str, arguments: &Value) -> Value {
         reply.insert("metadata".into(), metadata);
     }
     reply.insert("is_error".into(), answer.is_error.into());
-    reply.insert("visible".into(), talk.session.visible_names().into());
+    reply.insert("visible".into(), runner.session.visible_names().into());
     reply.insert("list_changed".into(), answer.list_changed.into());
     if !answer.evicted.is_empty() {
         reply.insert("evicted".into(), answer.evicted.into());

@@ -56,21 +56,21 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
     let is_json = args.json || args.format == Some(Format::Json);
     runtime()?.block_on(async {
         match found {
-            FoundGateways::One(door) if args.watch => watch::watch(&door).await,
-            FoundGateways::One(door) => one(&door, is_json).await,
+            FoundGateways::One(endpoint) if args.watch => watch::watch(&endpoint).await,
+            FoundGateways::One(endpoint) => one(&endpoint, is_json).await,
             FoundGateways::Several(_) if args.watch => {
                 Err(CliError::new("several gateways are running")
                     .hint("choose one with `--config`, `--url` or `--socket`"))
             }
-            FoundGateways::Several(doors) => several(&doors, is_json).await,
+            FoundGateways::Several(endpoints) => several(&endpoints, is_json).await,
         }
     })
 }
 
-async fn one(door: &GatewayEndpoint, is_json: bool) -> Result<Outcome, CliError> {
-    let status = match door.status().await {
+async fn one(endpoint: &GatewayEndpoint, is_json: bool) -> Result<Outcome, CliError> {
+    let status = match endpoint.status().await {
         Ok(status) => status,
-        Err(error) => return fail(door, error),
+        Err(error) => return fail(endpoint, error),
     };
     if is_json {
         output::json(&status)?;
@@ -81,9 +81,9 @@ async fn one(door: &GatewayEndpoint, is_json: bool) -> Result<Outcome, CliError>
 }
 
 /// Returns why there is no status: exit code 1 if no gateway is running, otherwise an error.
-fn fail(door: &GatewayEndpoint, error: EndpointError) -> Result<Outcome, CliError> {
-    let is_nobody = error.is_nobody();
-    let error = error.explain(door);
+fn fail(endpoint: &GatewayEndpoint, error: EndpointError) -> Result<Outcome, CliError> {
+    let is_nobody = error.is_not_running();
+    let error = error.explain(endpoint);
     if !is_nobody {
         return Err(error);
     }
@@ -92,18 +92,18 @@ fn fail(door: &GatewayEndpoint, error: EndpointError) -> Result<Outcome, CliErro
 }
 
 /// Prints one line for each of several gateways.
-async fn several(doors: &[GatewayEndpoint], is_json: bool) -> Result<Outcome, CliError> {
-    let mut statuses = Vec::with_capacity(doors.len());
+async fn several(endpoints: &[GatewayEndpoint], is_json: bool) -> Result<Outcome, CliError> {
+    let mut statuses = Vec::with_capacity(endpoints.len());
     let mut text = String::new();
-    for door in doors {
-        match door.status().await {
+    for endpoint in endpoints {
+        match endpoint.status().await {
             Ok(status) => {
-                text.push_str(&screen::summary(&door.name, &status, screen::width()));
+                text.push_str(&screen::summary(&endpoint.name, &status, screen::width()));
                 statuses.push(status);
             }
             // It has ended since it was found, or wants a token.
-            Err(error) if error.is_nobody() => {}
-            Err(error) => text.push_str(&format!("{}  {FAINT}{error}{FAINT:#}\n", door.name)),
+            Err(error) if error.is_not_running() => {}
+            Err(error) => text.push_str(&format!("{}  {FAINT}{error}{FAINT:#}\n", endpoint.name)),
         }
     }
     if is_json {

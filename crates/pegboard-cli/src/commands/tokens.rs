@@ -242,7 +242,7 @@ impl Report {
         let number = |number: &usize| output::count(*number as u64);
         let summary = format!(
             "{}, {} tokens all at once (estimate: {}), {} with a complete signature",
-            output::counted(*tools, "tool"),
+            output::pluralize(*tools, "tool"),
             number(tokens),
             number(estimate),
             number(complete_signatures),
@@ -252,7 +252,7 @@ impl Report {
             number(gateway_estimate)
         );
         let search = format!("automatic tool search: {search} ({})", exposure.reason);
-        let lines = [summary, as_status, search].map(|line| output::wrapped(&line, 0, 0, output::width()));
+        let lines = [summary, as_status, search].map(|line| output::wrap(&line, 0, 0, output::width()));
         format!("{}\n{asked}{table}", lines.join("\n"))
     }
 }

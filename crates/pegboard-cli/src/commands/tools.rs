@@ -69,9 +69,9 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     let source = args.config.source();
     source.announce();
     let catalog = runtime()?.block_on(async {
-        let contact = GatewayClient::open(&source, args.state.as_deref(), ServersToStart::All).await?;
-        let catalog = contact.catalog().await;
-        contact.close().await;
+        let client = GatewayClient::open(&source, args.state.as_deref(), ServersToStart::All).await?;
+        let catalog = client.catalog().await;
+        client.close().await;
         catalog
     })?;
     check_servers(&args.server, &catalog)?;
@@ -220,7 +220,7 @@ fn details(tool: &Tool) -> String {
     };
     let rows: Vec<Vec<String>> = schema["properties"].as_object().into_iter().flatten().map(row).collect();
     let description = terminal_text::one_line(tool.description(), MAX_DETAILS);
-    let description = output::wrapped(&description, 0, 0, output::width());
+    let description = output::wrap(&description, 0, 0, output::width());
     let head = format!("{}\n{description}\n", terminal_text::clean(tool.name()));
     match rows.is_empty() {
         true => format!("{head}\nno parameters\n"),

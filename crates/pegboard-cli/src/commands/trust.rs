@@ -68,11 +68,11 @@ fn list(args: &TrustArgs, state: Option<&str>) -> Result<Outcome, CliError> {
     let files = trust::list(state)?;
     match args.output.format() {
         Format::Json => {
-            let entry = |file: &trust::Trusted| json!({"path": file.path, "sha256": file.sha256, "state": file.condition().as_str()});
+            let entry = |file: &trust::Trusted| json!({"path": file.path, "sha256": file.sha256, "state": file.state().as_str()});
             output::json(&files.iter().map(entry).collect::<Vec<Value>>())?;
         }
         Format::Text => {
-            let line = |file: &trust::Trusted| match file.condition() {
+            let line = |file: &trust::Trusted| match file.state() {
                 TrustState::Unchanged => format!("{}\n", file.path.display()),
                 other => format!("{} ({})\n", file.path.display(), other.as_str()),
             };

@@ -45,30 +45,30 @@ pub(crate) struct UsageArgs {
 
 pub(crate) fn run(args: &UsageArgs) -> Result<Outcome, CliError> {
     let config = args.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
-    let wanted = UsageFilter {
+    let filter = UsageFilter {
         catalog: args.config.as_deref().map(|path| usage::catalog_of(Some(path), &[])),
         caller: args.caller.clone(),
         server: args.server.clone(),
     };
     let is_json = args.output.format() == Format::Json;
     if args.reset {
-        let forgotten = reset(args, &config, &wanted)?;
+        let forgotten = reset(args, &config, &filter)?;
         return print(&Forgotten { forgotten }, is_json);
     }
     let book = usage::read(&config.state, args.state.as_deref())?;
     let settings = config.usage.unwrap_or_default();
-    print(&Learned { habits: wanted.of(&book, settings)? }, is_json)
+    print(&Learned { habits: filter.of(&book, settings)? }, is_json)
 }
 
 /// Deletes the selected habits, and returns how many.
-fn reset(args: &UsageArgs, config: &Config, wanted: &UsageFilter) -> Result<usize, CliError> {
+fn reset(args: &UsageArgs, config: &Config, filter: &UsageFilter) -> Result<usize, CliError> {
     let Some(file) = usage::open_existing(&config.state, args.state.as_deref())? else { return Ok(0) };
     let forget = |book: &mut LearnedHabits| {
-        wanted.check(book)?;
-        let forgotten = book.reset(usage::now(), |scope, name, habit| wanted.is(scope, name, habit));
+        filter.check(book)?;
+        let forgotten = book.reset(usage::now(), |scope, name, habit| filter.is(scope, name, habit));
         Ok::<usize, CliError>(forgotten)
     };
-    file.change(forget).map_err(|error| usage::unusable(&file.path(), error))?.said
+    file.change(forget).map_err(|error| usage::unusable(&file.path(), error))?.result
 }
 
 /// The habits that the arguments select.
@@ -104,8 +104,8 @@ impl UsageFilter {
         let faded = Habits::new(settings);
         let mut rows = Vec::new();
         for (scope, part) in book.parts() {
-            let wanted = part.habits.iter().filter(|habit| self.is(scope, &part.name, habit));
-            rows.extend(wanted.map(|habit| HabitRow {
+            let filter = part.habits.iter().filter(|habit| self.is(scope, &part.name, habit));
+            rows.extend(filter.map(|habit| HabitRow {
                 catalog: scope.catalog.clone(),
                 caller: scope.caller(&part.name).into_owned(),
                 words: habit.stems.join(" "),

@@ -37,7 +37,7 @@ pub(super) struct ConfigDraft {
 
 impl ConfigDraft {
     /// Adds the middleware of the file.
-    pub(super) fn take(&mut self, found: MiddlewareConfig) {
+    pub(super) fn add_middleware(&mut self, found: MiddlewareConfig) {
         let gateway = &mut self.config.gateway;
         gateway.policies.general = found.default;
         gateway.policies.by_server = found.servers;
@@ -61,7 +61,7 @@ impl ConfigDraft {
 
     /// Returns the finished configuration. A dialect that is set applies to every session, unless
     /// `exposure` is set as well.
-    pub(super) fn settled(mut self) -> Config {
+    pub(super) fn finish(mut self) -> Config {
         let from_search = self.has_search.then_some(Profile::Dialect(DialectName::Gateway));
         if let Some(profile) = self.profile.or(from_search) {
             self.config.gateway.profile = profile;

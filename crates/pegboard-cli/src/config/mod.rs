@@ -222,7 +222,7 @@ impl Content {
 /// Masks arguments of a server that look like secrets.
 fn hide_arguments(server: &mut ServerConfig) {
     if let TransportConfig::Stdio { args, .. } = &server.transport {
-        server.plain_secrets = secrets::in_args(args).into_iter().map(Secret::new).collect();
+        server.plain_secrets = secrets::find_in_args(args).into_iter().map(Secret::new).collect();
     }
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
     if let Some(document) = Document::parse(text, &mut problems) {
         read_root(&document.root(), &mut draft, &mut Scope { env, problems: &mut problems });
     }
-    (draft.settled(), problems)
+    (draft.finish(), problems)
 }
 
 fn read_root(root: &Node<'_>, draft: &mut ConfigDraft, scope: &mut Scope<'_>) {
@@ -273,7 +273,7 @@ fn read_root(root: &Node<'_>, draft: &mut ConfigDraft, scope: &mut Scope<'_>) {
     inherit::refuse_reserved(root, scope.problems);
     let mut found = MiddlewareConfig::default();
     middleware::read(root, &mut found, scope);
-    draft.take(found);
+    draft.add_middleware(found);
     // Last, because it takes precedence over what follows from middleware.
     if let Some(section) = root.get("pegboard") {
         gateway::SECTION.read(&section, draft, scope);

@@ -41,13 +41,13 @@ pub(crate) enum EndpointError {
 }
 
 impl EndpointError {
-    pub(crate) fn is_nobody(&self) -> bool {
+    pub(crate) fn is_not_running(&self) -> bool {
         matches!(self, Self::Nobody(_))
     }
 
     /// Returns an error that names the gateway, with a hint.
-    pub(crate) fn explain(self, door: &GatewayEndpoint) -> CliError {
-        let shown = CliError::new(format!("{}: {self}", door.name));
+    pub(crate) fn explain(self, endpoint: &GatewayEndpoint) -> CliError {
+        let shown = CliError::new(format!("{}: {self}", endpoint.name));
         match self {
             Self::Nobody(source) => shown
                 .hint("start one with `pegboard serve`, or name its address with `--url`")
@@ -74,7 +74,7 @@ impl GatewayEndpoint {
     }
 
     /// Returns the endpoint of a gateway with a control socket.
-    pub(crate) fn behind(socket: PathBuf) -> Result<Self, CliError> {
+    pub(crate) fn with_socket(socket: PathBuf) -> Result<Self, CliError> {
         let name = socket.display().to_string();
         let Some(builder) = connect_through(builder().no_proxy(), socket) else {
             return Err(CliError::new("control sockets are not supported on this system")
@@ -118,7 +118,7 @@ impl GatewayEndpoint {
     }
 
     /// Reads a text of unlimited length and passes each piece to `take`, until that fails.
-    pub(crate) async fn read_on(
+    pub(crate) async fn read_stream(
         &self,
         path: &str,
         mut take: impl FnMut(&[u8]) -> Result<(), CliError>,

@@ -54,8 +54,8 @@ pub(crate) enum FoundGateways {
 ///
 /// # Errors
 /// If the gateway has no such server or cannot be asked.
-pub(crate) async fn check_server(door: &GatewayEndpoint, name: &str) -> Result<Report, CliError> {
-    let status = door.status().await.map_err(|error| error.explain(door))?;
+pub(crate) async fn check_server(endpoint: &GatewayEndpoint, name: &str) -> Result<Report, CliError> {
+    let status = endpoint.status().await.map_err(|error| error.explain(endpoint))?;
     if let Some(server) = status.servers.iter().find(|server| server.report.name == name) {
         return Ok(server.report.clone());
     }
@@ -76,16 +76,16 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGatew
         return GatewayEndpoint::at(url, token, true).map(FoundGateways::One);
     }
     if let Some(socket) = &args.socket {
-        return GatewayEndpoint::behind(socket.clone()).map(FoundGateways::One);
+        return GatewayEndpoint::with_socket(socket.clone()).map(FoundGateways::One);
     }
     let config = file.map(config::read_offline).transpose();
-    let mut doors = running(args, file, config.as_ref().ok().and_then(Option::as_ref))
+    let mut endpoints = running(args, file, config.as_ref().ok().and_then(Option::as_ref))
         .into_iter()
-        .filter_map(|running| door(running, token.as_deref(), true).transpose())
+        .filter_map(|running| endpoint_of(running, token.as_deref(), true).transpose())
         .collect::<Result<Vec<GatewayEndpoint>, CliError>>()?;
     // A gateway that runs keeps its previous configuration while the file has mistakes.
-    let config = if doors.is_empty() { config? } else { config.unwrap_or_default() };
-    match (doors.len(), config) {
+    let config = if endpoints.is_empty() { config? } else { config.unwrap_or_default() };
+    match (endpoints.len(), config) {
         (0, config) => {
             let address = config.as_ref().and_then(|config| config.listen.address.clone());
             let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
@@ -94,8 +94,8 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGatew
             let token = token.or_else(|| config.as_ref().and_then(best_token));
             GatewayEndpoint::at(&address, token, false).map(FoundGateways::One)
         }
-        (1, _) => Ok(FoundGateways::One(doors.remove(0))),
-        _ => Ok(FoundGateways::Several(doors)),
+        (1, _) => Ok(FoundGateways::One(endpoints.remove(0))),
+        _ => Ok(FoundGateways::Several(endpoints)),
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGatew
 /// If several run, or the flags are wrong.
 pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<GatewayEndpoint, CliError> {
     match find(args, file)? {
-        FoundGateways::One(door) => Ok(door),
+        FoundGateways::One(endpoint_of) => Ok(endpoint_of),
         FoundGateways::Several(_) => {
             Err(CliError::new("several gateways are running").hint("choose one with `--config`, `--url` or `--socket`"))
         }
@@ -124,13 +124,13 @@ fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> 
 }
 
 /// Returns the endpoint of a running gateway; `None` if it has no control API.
-pub(crate) fn door(
+pub(crate) fn endpoint_of(
     running: RunningGateway,
     token: Option<&str>,
     may_read_token: bool,
 ) -> Result<Option<GatewayEndpoint>, CliError> {
     if let Some(socket) = running.socket {
-        return GatewayEndpoint::behind(socket).map(Some);
+        return GatewayEndpoint::with_socket(socket).map(Some);
     }
     let Some(endpoint) = running.endpoint else { return Ok(None) };
     let file = running.configuration.as_deref().filter(|_| may_read_token);

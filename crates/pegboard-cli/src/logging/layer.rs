@@ -72,12 +72,12 @@ where
         let mut around = SpanFields::default();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
             if let Some(inner) = span.extensions().get::<SpanFields>() {
-                around.take(inner);
+                around.override_with(inner);
             }
         }
         // The event's own fields take precedence, and appear once.
         let around: Vec<(&str, &Value)> =
-            around.known().filter(|(key, _)| fields.iter().all(|(known, _)| known != key)).collect();
+            around.fields().filter(|(key, _)| fields.iter().all(|(known, _)| known != key)).collect();
         let line = Line {
             time: &now(),
             level: *metadata.level(),
@@ -114,7 +114,7 @@ impl SpanFields {
     }
 
     /// Takes over the values of an inner span, which takes precedence.
-    fn take(&mut self, inner: &Self) {
+    fn override_with(&mut self, inner: &Self) {
         for (slot, value) in self.0.iter_mut().zip(&inner.0) {
             if value.is_some() {
                 slot.clone_from(value);
@@ -122,7 +122,7 @@ impl SpanFields {
         }
     }
 
-    fn known(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+    fn fields(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         CONTEXT.into_iter().zip(&self.0).filter_map(|(key, value)| Some((key, value.as_ref()?)))
     }
 }

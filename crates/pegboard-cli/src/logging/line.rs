@@ -53,7 +53,7 @@ impl Line<'_> {
         let mut text = format!("{dim}{}{dim:#} {level}{:>5}{level:#}", self.time, self.level);
         // Writing to a string does not fail.
         for (key, value) in self.around {
-            let _ = write!(text, " {dim}{key}={dim:#}{}", shown(value));
+            let _ = write!(text, " {dim}{key}={dim:#}{}", quote(value));
         }
         if !self.around.is_empty() {
             text.push(':');
@@ -62,7 +62,7 @@ impl Line<'_> {
             let _ = write!(text, " {}", self.message);
         }
         for (key, value) in self.fields {
-            let _ = write!(text, " {dim}{key}={dim:#}{}", shown(value));
+            let _ = write!(text, " {dim}{key}={dim:#}{}", quote(value));
         }
         text.push('\n');
         text
@@ -88,7 +88,7 @@ impl Line<'_> {
 }
 
 /// Quotes texts, so that none of them can end early.
-fn shown(value: &Value) -> String {
+fn quote(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
         value => value.to_string(),

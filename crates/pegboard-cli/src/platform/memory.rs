@@ -7,11 +7,11 @@
 /// themselves.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "there is no safe way to ask the allocator")]
-pub(crate) fn give_back() {
+pub(crate) fn release_free_memory() {
     // SAFETY: `malloc_trim` takes a number, may be called by any thread at any time, and touches
     // nothing that is in use.
     unsafe { libc::malloc_trim(0) };
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn give_back() {}
+pub(crate) fn release_free_memory() {}

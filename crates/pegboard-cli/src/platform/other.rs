@@ -55,7 +55,7 @@ pub(crate) fn error_size() -> Option<(usize, usize)> {
 }
 
 /// Does nothing: typed text cannot be dropped.
-pub(crate) fn forget_typed() {}
+pub(crate) fn discard_typed() {}
 
 /// Reads one line; `None` when there are no more lines. Blocks, also when `is_over` becomes true.
 pub(crate) fn read_line<F: Fn() -> bool>(_is_over: F) -> io::Result<Option<String>> {
@@ -64,7 +64,7 @@ pub(crate) fn read_line<F: Fn() -> bool>(_is_over: F) -> io::Result<Option<Strin
 }
 
 /// Does nothing: another process cannot change how the standard streams of this one work.
-pub(crate) fn let_streams_block() {}
+pub(crate) fn make_streams_blocking() {}
 
 /// Returns `None`: this system has no control sockets.
 pub(crate) fn connect_through(_builder: ClientBuilder, _socket: PathBuf) -> Option<ClientBuilder> {

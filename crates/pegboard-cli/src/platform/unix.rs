@@ -118,7 +118,7 @@ fn size(terminal: impl AsFd) -> Option<(usize, usize)> {
 }
 
 /// Drops what was typed before it was asked for.
-pub(crate) fn forget_typed() {
+pub(crate) fn discard_typed() {
     let _ = tcflush(stdin(), QueueSelector::IFlush);
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn read_line<F: Fn() -> bool>(is_over: F) -> io::Result<Option<String
 /// process: a client that reads or writes its own end through an event loop, as Node does with
 /// inherited streams, sets it for this program too. A read that finds nothing would then be an
 /// error.
-pub(crate) fn let_streams_block() {
+pub(crate) fn make_streams_blocking() {
     let (input, output) = (stdin(), stdout());
     block(&input);
     block(&output);

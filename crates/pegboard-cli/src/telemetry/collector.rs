@@ -52,7 +52,7 @@ pub(super) struct Collector {
     /// The SDK sends from a thread of its own, on which no request can be made.
     runtime: Handle,
     /// Whether the last request failed.
-    is_away: AtomicBool,
+    is_unreachable: AtomicBool,
 }
 
 impl fmt::Debug for Collector {
@@ -81,11 +81,11 @@ impl Collector {
             .build()
             .map_err(TelemetryOff::Http)?;
         let endpoint = settings.endpoint.trim_end_matches('/').to_owned();
-        Ok(Self { client, endpoint, headers, runtime: runtime.clone(), is_away: AtomicBool::new(false) })
+        Ok(Self { client, endpoint, headers, runtime: runtime.clone(), is_unreachable: AtomicBool::new(false) })
     }
 
     /// Sends metrics.
-    pub(super) async fn send_numbers(&self, reading: &MetricsSnapshot<'_>) {
+    pub(super) async fn send_metrics(&self, reading: &MetricsSnapshot<'_>) {
         let body = metrics::request(reading).encode_to_vec();
         self.send("/v1/metrics", body).await;
     }
@@ -101,7 +101,7 @@ impl Collector {
             // An address may hold a secret.
             Err(error) => Err(SendError::Unreachable(error.without_url())),
         };
-        let was_away = self.is_away.swap(outcome.is_err(), Ordering::Relaxed);
+        let was_away = self.is_unreachable.swap(outcome.is_err(), Ordering::Relaxed);
         match &outcome {
             Ok(()) if was_away => tracing::info!("telemetry export recovered"),
             Err(error) if !was_away => {
@@ -128,7 +128,7 @@ impl SpanSender {
 
 impl SpanExporter for SpanSender {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let spans = batch.into_iter().map(conventions::conventional).collect();
+        let spans = batch.into_iter().map(conventions::to_conventions).collect();
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         let collector = Arc::clone(&self.collector);

@@ -13,7 +13,7 @@ use opentelemetry_sdk::trace::SpanData;
 const FINE: [&str; 4] = ["ok", "hit", "miss", "done"];
 
 /// Converts a span to the conventions.
-pub(super) fn conventional(mut span: SpanData) -> SpanData {
+pub(super) fn to_conventions(mut span: SpanData) -> SpanData {
     let fields = std::mem::take(&mut span.attributes);
     let text = |key: &str| {
         let field = fields.iter().find(|field| field.key.as_str() == key);
@@ -44,7 +44,7 @@ pub(super) fn conventional(mut span: SpanData) -> SpanData {
         span.status = Status::error("");
         span.attributes.push(KeyValue::new("error.type", error_type(outcome, text("code"))));
     }
-    span.attributes.extend(fields.into_iter().filter_map(|field| renamed(field, method.as_deref())));
+    span.attributes.extend(fields.into_iter().filter_map(|field| rename_attribute(field, method.as_deref())));
     span
 }
 
@@ -57,7 +57,7 @@ fn error_type(outcome: String, code: Option<String>) -> String {
     }
 }
 
-fn renamed(field: KeyValue, method: Option<&str>) -> Option<KeyValue> {
+fn rename_attribute(field: KeyValue, method: Option<&str>) -> Option<KeyValue> {
     let key = match field.key.as_str() {
         "method" => "mcp.method.name",
         "protocol" => "mcp.protocol.version",
@@ -115,7 +115,7 @@ mod tests {
             status: Status::Unset,
             instrumentation_scope: Default::default(),
         };
-        let span = conventional(span);
+        let span = to_conventions(span);
         let attributes: Vec<String> = span.attributes.iter().map(|one| format!("{}={}", one.key, one.value)).collect();
         let status = if span.status == Status::Unset { "" } else { " failed" };
         let shown = format!("{:?} `{}`{status} {}", span.span_kind, span.name, attributes.join(" "));

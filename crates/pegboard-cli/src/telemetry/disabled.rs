@@ -24,7 +24,7 @@ impl Telemetry {
         match self.0 {}
     }
 
-    pub(crate) fn follow(&self, _gateway: &Arc<Gateway>) {
+    pub(crate) fn export_metrics(&self, _gateway: &Arc<Gateway>) {
         match self.0 {}
     }
 

@@ -93,7 +93,7 @@ impl Telemetry {
     }
 
     /// Exports the metrics of a gateway at intervals, for as long as it exists.
-    pub(crate) fn follow(&self, gateway: &Arc<Gateway>) {
+    pub(crate) fn export_metrics(&self, gateway: &Arc<Gateway>) {
         if self.metrics_interval.is_zero() {
             return;
         }
@@ -105,7 +105,7 @@ impl Telemetry {
                 let Some(gateway) = gateway.upgrade() else { return };
                 let families = gateway.metric_families();
                 drop(gateway);
-                collector.send_numbers(&MetricsSnapshot { resource: &resource, began, families: &families }).await;
+                collector.send_metrics(&MetricsSnapshot { resource: &resource, began, families: &families }).await;
             }
         });
     }
@@ -118,7 +118,7 @@ impl Telemetry {
             let Some(gateway) = gateway.filter(|_| !metrics_interval.is_zero()) else { return };
             let families = gateway.metric_families();
             let reading = MetricsSnapshot { resource: &resource, began, families: &families };
-            let _ = tokio::time::timeout(LAST, collector.send_numbers(&reading)).await;
+            let _ = tokio::time::timeout(LAST, collector.send_metrics(&reading)).await;
         };
         // A collector that is away was warned of; what it misses is lost.
         let _ = tokio::join!(spans, numbers);

@@ -112,7 +112,7 @@ fn read_headers(text: &str) -> Result<Vec<(String, Secret)>, TelemetryOff> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     let read = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default().trim();
-        let value = pair.split_once('=').map(|(_, value)| decoded(value.trim()));
+        let value = pair.split_once('=').map(|(_, value)| percent_decode(value.trim()));
         // A part without a name may be the secret itself.
         let value =
             value.flatten().filter(|_| !name.is_empty()).ok_or_else(|| TelemetryOff::Header(HEADERS.to_owned()))?;
@@ -122,7 +122,7 @@ fn read_headers(text: &str) -> Result<Vec<(String, Secret)>, TelemetryOff> {
 }
 
 /// Decodes percent-encoding: `%41` is `A`.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
@@ -194,7 +194,7 @@ mod tests {
         for (text, expected) in
             [("a%41%e4%bd%a0", Some("aA你")), ("50%", Some("50%")), ("%zz", Some("%zz")), ("%ff", None)]
         {
-            assert_eq!(decoded(text).as_deref(), expected, "{text}");
+            assert_eq!(percent_decode(text).as_deref(), expected, "{text}");
         }
     }
 }

@@ -195,7 +195,7 @@ impl LearnedHabits {
     }
 
     /// Limits all times to `now`, against clocks that were ahead.
-    fn until(mut self, now: u64) -> Self {
+    fn clamp_times(mut self, now: u64) -> Self {
         for habit in self.parts.values_mut().flat_map(|part| &mut part.habits) {
             habit.at = habit.at.min(now);
         }
@@ -242,19 +242,19 @@ pub(crate) struct HabitFile {
     /// The timeout for the lock.
     pub(super) patience: Duration,
     /// Reports a damaged file: to the log, or on standard error.
-    tell: fn(&str),
+    report: fn(&str),
 }
 
 impl HabitFile {
     /// Opens the folder, and creates it if it is missing.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        let tell = |text: &str| tracing::warn!("{text}");
-        Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)?, patience: PATIENCE, tell })
+        let report = |text: &str| tracing::warn!("{text}");
+        Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)?, patience: PATIENCE, report })
     }
 
     /// Opens the file for a command, if anything was ever learned there.
     pub(crate) fn open_existing(folder: &Path) -> io::Result<Option<Self>> {
-        let open = || Self::open(folder).map(|file| Some(Self { tell: warn, ..file }));
+        let open = || Self::open(folder).map(|file| Some(Self { report: warn, ..file }));
         if folder.is_dir() { open() } else { Ok(None) }
     }
 
@@ -281,21 +281,23 @@ impl HabitFile {
             Err(_) => {
                 // A writer may just be replacing it with a good one.
                 let _lock = self.lock()?;
-                self.read_alone()
+                self.read_locked()
             }
         }
     }
 
     fn load(&self) -> Result<LearnedHabits, LoadError> {
         match self.store.load(NAME) {
-            Ok(bytes) => LearnedHabits::from_bytes(&bytes).map(|book| book.until(now())).ok_or(LoadError::Version),
+            Ok(bytes) => {
+                LearnedHabits::from_bytes(&bytes).map(|book| book.clamp_times(now())).ok_or(LoadError::Version)
+            }
             Err(LoadError::Missing) => Ok(LearnedHabits::default()),
             Err(error) => Err(error),
         }
     }
 
     /// [`read`](Self::read) while the lock is held.
-    fn read_alone(&self) -> io::Result<LearnedHabits> {
+    fn read_locked(&self) -> io::Result<LearnedHabits> {
         let error = match self.load() {
             Ok(book) => return Ok(book),
             Err(LoadError::Io(error)) => return Err(error),
@@ -304,7 +306,7 @@ impl HabitFile {
         let aside = self.folder.join(DAMAGED);
         fs::rename(self.path(), &aside)?;
         let aside = aside.display();
-        (self.tell)(&format!("learned usage is unreadable; moved to `{aside}`: {error}"));
+        (self.report)(&format!("learned usage is unreadable; moved to `{aside}`: {error}"));
         Ok(LearnedHabits::default())
     }
 
@@ -316,11 +318,11 @@ impl HabitFile {
     /// Changes the content under the lock.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut LearnedHabits) -> T) -> io::Result<ChangeResult<T>> {
         let _lock = self.lock()?;
-        let mut book = self.read_alone()?;
-        let said = change(&mut book);
+        let mut book = self.read_locked()?;
+        let result = change(&mut book);
         let bytes = book.bounded_bytes();
         self.store.save_surely(NAME, &bytes)?;
-        Ok(ChangeResult { book, stamp: self.stamp(), said })
+        Ok(ChangeResult { book, stamp: self.stamp(), result })
     }
 }
 
@@ -331,5 +333,5 @@ pub(crate) struct ChangeResult<T> {
     /// The metadata of the file, read under the lock.
     pub(super) stamp: Option<Stamp>,
     /// The result of the closure.
-    pub(crate) said: T,
+    pub(crate) result: T,
 }

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Poll interval for changes of the file by other programs, including resets.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long lessons are collected before they are written.
 const GATHER: Duration = Duration::from_millis(100);
@@ -87,9 +87,9 @@ impl UsageLearner {
     pub(super) fn with_file(file: HabitFile, catalog: String, settings: HabitSettings) -> io::Result<Self> {
         let (memory, news) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { file, catalog, settings, memory, news });
-        shared.look()?;
+        shared.reload_if_changed()?;
         let writer = Arc::clone(&shared);
-        std::thread::Builder::new().name("usage".to_owned()).spawn(move || writer.follow())?;
+        std::thread::Builder::new().name("usage".to_owned()).spawn(move || writer.run_writer())?;
         Ok(Self { shared })
     }
 
@@ -106,19 +106,19 @@ impl UsageLearner {
 
     /// Reads the file now if it has changed.
     #[cfg(test)]
-    pub(super) fn look(&self) {
-        self.shared.look().expect("it can be read");
+    pub(super) fn reload_if_changed(&self) {
+        self.shared.reload_if_changed().expect("it can be read");
     }
 
     /// Applies the content of the file as if lessons were written up to `last`, and returns the
     /// numbers of those that still wait.
     #[cfg(test)]
-    pub(super) fn take(&self, last: u64) -> Vec<u64> {
-        self.shared.take(&self.shared.file.read().expect("it can be read"), None, last);
+    pub(super) fn apply(&self, last: u64) -> Vec<u64> {
+        self.shared.apply(&self.shared.file.read().expect("it can be read"), None, last);
         self.shared.lock().waiting.iter().map(|one| one.number).collect()
     }
 
-    fn end(&self) {
+    fn signal_end(&self) {
         self.shared.lock().is_ending = true;
         self.shared.news.notify_all();
     }
@@ -127,7 +127,7 @@ impl UsageLearner {
 impl Drop for UsageLearner {
     fn drop(&mut self) {
         // Not waited for: the last lessons are written behind our back.
-        self.end();
+        self.signal_end();
     }
 }
 
@@ -157,7 +157,7 @@ impl Learner for UsageLearner {
     }
 
     fn finish(&self) {
-        self.end();
+        self.signal_end();
         // A lock or a disk that does not answer must not keep a program from ending.
         let is_writing = |memory: &mut LearnerState| !memory.has_ended;
         let waited = self.shared.news.wait_timeout_while(self.shared.lock(), self.shared.file.patience, is_writing);
@@ -194,11 +194,11 @@ impl Shared {
     }
 
     /// Writes lessons and reads changes of other programs, until the end.
-    fn follow(&self) {
+    fn run_writer(&self) {
         let mut has_failed = false;
         loop {
             let is_idle = |memory: &mut LearnerState| memory.waiting.is_empty() && !memory.is_ending;
-            let waited = self.news.wait_timeout_while(self.lock(), LOOK, is_idle);
+            let waited = self.news.wait_timeout_while(self.lock(), POLL_INTERVAL, is_idle);
             let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
             let has_news = !memory.waiting.is_empty();
             let mut is_ending = memory.is_ending;
@@ -209,7 +209,7 @@ impl Shared {
             } else {
                 drop(memory);
             }
-            let done = if has_news { self.write() } else { self.look() };
+            let done = if has_news { self.write() } else { self.reload_if_changed() };
             if let Err(error) = &done
                 && !has_failed
             {
@@ -237,24 +237,24 @@ impl Shared {
                 book.learn(scope, name, self.settings, lessons, now());
             }
         })?;
-        self.take(&changed.book, changed.stamp, last);
+        self.apply(&changed.book, changed.stamp, last);
         Ok(())
     }
 
     /// Reads the file again if it has changed.
-    fn look(&self) -> io::Result<()> {
+    fn reload_if_changed(&self) -> io::Result<()> {
         let stamp = self.file.stamp();
         if stamp == self.lock().stamp {
             return Ok(());
         }
         let book = self.file.read()?;
-        self.take(&book, stamp, 0);
+        self.apply(&book, stamp, 0);
         Ok(())
     }
 
     /// Applies the content of the file, which has the lessons up to the number `last`, and the
     /// lessons that are not written yet.
-    fn take(&self, book: &LearnedHabits, stamp: Option<Stamp>, last: u64) {
+    fn apply(&self, book: &LearnedHabits, stamp: Option<Stamp>, last: u64) {
         let own = book.parts().filter(|(scope, _)| scope.catalog == self.catalog);
         // Every search takes the lock: what takes long is done before.
         let read = |habits: &[Habit]| Arc::new(Habits::from_list(self.settings, habits.iter().cloned(), now()));

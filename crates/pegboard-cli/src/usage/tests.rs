@@ -91,7 +91,7 @@ fn programs_that_share_a_file_lose_nothing() {
     one.finish();
     other.finish();
     assert_eq!(place.lines(), ["local: issu open → desk/create_ticket", "local: mail send → post/send"]);
-    one.look();
+    one.reload_if_changed();
     assert_eq!(one.boosts(Holder::Local, "send mail").len(), 1, "what the other has learned");
 }
 
@@ -104,10 +104,10 @@ fn what_is_to_be_forgotten_is_forgotten_everywhere() {
     keeper.finish();
     let is_gone = |_: &Scope, _: &str, habit: &Habit| habit.tool.starts_with("desk/");
     // A lesson of before the reset that is not written yet.
-    let gone = place.file().change(|book| book.reset(now() + 60, is_gone)).expect("written").said;
+    let gone = place.file().change(|book| book.reset(now() + 60, is_gone)).expect("written").result;
     assert_eq!((gone, place.lines()), (1, vec!["local: mail send → post/send".to_owned()]));
     learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
-    keeper.look();
+    keeper.reload_if_changed();
     assert_eq!(keeper.boosts(Holder::Local, "open an issue").len(), 0);
     assert_eq!(keeper.boosts(Holder::Local, "send mail").len(), 1);
 }
@@ -219,7 +219,7 @@ fn what_is_learned_during_a_write_is_not_taken_for_written() {
     let lock = place.file().lock().expect("a lock");
     // More than may wait: the first three go, whether they were just being written or not.
     (0..1003).for_each(|at| learn(&keeper, Holder::Local, "send mail", &format!("post/{at}")));
-    assert_eq!(keeper.take(1000), [1001, 1002, 1003]);
+    assert_eq!(keeper.apply(1000), [1001, 1002, 1003]);
     drop(lock);
     keeper.finish();
     let lines = place.lines();

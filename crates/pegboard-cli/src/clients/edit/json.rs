@@ -25,18 +25,18 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
     let Some(root) = file.root.value() else {
         // Nothing but comments, if that: the object goes below them.
-        let value = nested(&path, value);
+        let value = nest(&path, value);
         let newline = file.newline();
         let gap = if file.text.is_empty() || file.text.ends_with('\n') { "" } else { newline };
-        return Ok(format!("{text}{gap}{}{newline}", rendered(&value, "", UNIT, newline)));
+        return Ok(format!("{text}{gap}{}{newline}", render(&value, "", UNIT, newline)));
     };
     let mut object = root.as_object().ok_or_else(|| EditError::NoObject("the file".to_owned()))?;
     for (depth, key) in path.iter().enumerate() {
         let Some(property) = object.get(key) else {
-            return Ok(file.inserted(&object, key, &nested(&path[depth + 1..], value)));
+            return Ok(file.insert_key(&object, key, &nest(&path[depth + 1..], value)));
         };
         if depth + 1 == path.len() {
-            return file.replaced(&property, value);
+            return file.replace_value(&property, value);
         }
         object = property.object_value().ok_or_else(|| EditError::NoObject(path[..=depth].join(".")))?;
     }
@@ -48,7 +48,7 @@ pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, Ed
     let file = File::parse(text)?;
     let inner = |root: CstObject| keys.iter().try_fold(root, |object, key| object.object_value(key));
     let property = file.root.object_value().and_then(inner).and_then(|object| object.get(name));
-    Ok(property.map_or_else(|| text.to_owned(), |property| file.without(&property)))
+    Ok(property.map_or_else(|| text.to_owned(), |property| file.remove_key(&property)))
 }
 
 /// Parses a text and drops its comments.
@@ -59,7 +59,7 @@ pub(crate) fn to_json(text: &str) -> Result<Value, EditError> {
 }
 
 /// Returns `value` inside objects with these keys.
-pub(crate) fn nested(keys: &[&str], value: &Value) -> Value {
+pub(crate) fn nest(keys: &[&str], value: &Value) -> Value {
     keys.iter().rev().fold(value.clone(), |inner, key| Value::from_iter([(*key, inner)]))
 }
 
@@ -129,7 +129,7 @@ impl<'a> File<'a> {
     }
 
     /// Returns the text with these ranges replaced; the ranges are in order.
-    fn spliced(&self, changes: &[(Range<usize>, &str)]) -> String {
+    fn splice(&self, changes: &[(Range<usize>, &str)]) -> String {
         let mut text = self.whole[..self.whole.len() - self.text.len()].to_owned();
         let mut from = 0;
         for (range, inserted) in changes {
@@ -141,21 +141,21 @@ impl<'a> File<'a> {
     }
 
     /// Returns the text with another value under a key.
-    fn replaced(&self, property: &CstObjectProp, value: &Value) -> Result<String, EditError> {
+    fn replace_value(&self, property: &CstObjectProp, value: &Value) -> Result<String, EditError> {
         let old = property.value().map(|value| self.range(&value));
         let old = old.ok_or_else(|| EditError::Unsafe("the file".to_owned()))?;
         if to_json(&self.text[old.clone()])? == *value {
             return Ok(self.whole.to_owned());
         }
         let start = self.range(&property.clone().into()).start;
-        let rendered = rendered(value, self.indent_at(start), &self.unit(), self.newline());
-        Ok(self.spliced(&[(old, &rendered)]))
+        let rendered = render(value, self.indent_at(start), &self.unit(), self.newline());
+        Ok(self.splice(&[(old, &rendered)]))
     }
 
     /// Returns the text with a new key at the end of `object`.
-    fn inserted(&self, object: &CstObject, key: &str, value: &Value) -> String {
+    fn insert_key(&self, object: &CstObject, key: &str, value: &Value) -> String {
         let Some(last) = object.properties().pop().map(CstNode::from) else {
-            return self.inserted_first(object, key, value);
+            return self.insert_first_key(object, key, value);
         };
         let (start, newline) = (self.range(&object.clone().into()).start, self.newline());
         let Range { start: last_start, end } = self.range(&last);
@@ -165,31 +165,31 @@ impl<'a> File<'a> {
         let before = comma.unwrap_or(last);
         if !self.text[start..last_start].contains(['\n', '\r']) {
             let at = self.range(&before).end;
-            let pair = format!("{missing} {}: {}{trailing}", quoted(key), one_line(value));
-            return self.spliced(&[(at..at, &pair)]);
+            let pair = format!("{missing} {}: {}{trailing}", quote(key), render_inline(value));
+            return self.splice(&[(at..at, &pair)]);
         }
         // A comment behind the last value is about that value.
         let beside = before.next_siblings().take_while(|node| node.is_whitespace() || node.is_comment());
         let at = self.range(&beside.filter(CstNode::is_comment).last().unwrap_or(before)).end;
         let indent = self.indent_at(last_start);
-        let rendered = rendered(value, indent, &self.unit(), newline);
-        let line = format!("{newline}{indent}{}: {rendered}{trailing}", quoted(key));
-        self.spliced(&[(end..end, missing), (at..at, &line)])
+        let rendered = render(value, indent, &self.unit(), newline);
+        let line = format!("{newline}{indent}{}: {rendered}{trailing}", quote(key));
+        self.splice(&[(end..end, missing), (at..at, &line)])
     }
 
-    fn inserted_first(&self, object: &CstObject, key: &str, value: &Value) -> String {
+    fn insert_first_key(&self, object: &CstObject, key: &str, value: &Value) -> String {
         let (newline, unit) = (self.newline(), self.unit());
         let Range { start, end } = self.range(&object.clone().into());
         let outer = self.indent_at(start);
         let indent = format!("{outer}{unit}");
-        let rendered = rendered(value, &indent, &unit, newline);
+        let rendered = render(value, &indent, &unit, newline);
         let is_on_lines = self.text[start..end].contains(['\n', '\r']);
         let last = if is_on_lines { String::new() } else { format!("{newline}{outer}") };
-        self.spliced(&[(start + 1..start + 1, &format!("{newline}{indent}{}: {rendered}{last}", quoted(key)))])
+        self.splice(&[(start + 1..start + 1, &format!("{newline}{indent}{}: {rendered}{last}", quote(key)))])
     }
 
     /// Returns the text without a key.
-    fn without(&self, property: &CstObjectProp) -> String {
+    fn remove_key(&self, property: &CstObjectProp) -> String {
         let Range { mut start, mut end } = self.range(&property.clone().into());
         let place = |comma: CstNode| self.range(&comma);
         let comma = property.trailing_comma().map(CstNode::from).map(place);
@@ -217,44 +217,44 @@ impl<'a> File<'a> {
         let mut cuts: Vec<(Range<usize>, &str)> = other_comma.into_iter().map(|comma| (comma, "")).collect();
         cuts.push((start..end, ""));
         cuts.sort_by_key(|(cut, _)| cut.start);
-        self.spliced(&cuts)
+        self.splice(&cuts)
     }
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 
 /// Renders a value over several lines, as people write configurations: lists of plain values on one
 /// line.
-pub(crate) fn rendered(value: &Value, indent: &str, unit: &str, newline: &str) -> String {
+pub(crate) fn render(value: &Value, indent: &str, unit: &str, newline: &str) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => {
             let inner = format!("{indent}{unit}");
             let line = |(key, value): (&String, &Value)| {
-                format!("{inner}{}: {}", quoted(key), rendered(value, &inner, unit, newline))
+                format!("{inner}{}: {}", quote(key), render(value, &inner, unit, newline))
             };
             let lines: Vec<String> = map.iter().map(line).collect();
             format!("{{{newline}{}{newline}{indent}}}", lines.join(&format!(",{newline}")))
         }
         Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
             let inner = format!("{indent}{unit}");
-            let line = |item: &Value| format!("{inner}{}", rendered(item, &inner, unit, newline));
+            let line = |item: &Value| format!("{inner}{}", render(item, &inner, unit, newline));
             let lines: Vec<String> = items.iter().map(line).collect();
             format!("[{newline}{}{newline}{indent}]", lines.join(&format!(",{newline}")))
         }
-        value => one_line(value),
+        value => render_inline(value),
     }
 }
 
-fn one_line(value: &Value) -> String {
+fn render_inline(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let pairs: Vec<String> =
-                map.iter().map(|(key, value)| format!("{}: {}", quoted(key), one_line(value))).collect();
+                map.iter().map(|(key, value)| format!("{}: {}", quote(key), render_inline(value))).collect();
             format!("{{{}}}", pairs.join(", "))
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(render_inline).collect::<Vec<_>>().join(", ")),
         value => value.to_string(),
     }
 }

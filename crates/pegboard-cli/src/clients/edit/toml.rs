@@ -12,16 +12,16 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
     let before = to_json(text)?;
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
     let mut expected = before.clone();
-    put(&mut expected, &path, value.clone()).map_err(EditError::NoObject)?;
+    insert_at(&mut expected, &path, value.clone()).map_err(EditError::NoObject)?;
     let there = path.iter().try_fold(&before, |value, key| value.get(key));
     if there == Some(value) {
         return Ok(text.to_owned());
     }
     let appended = || format!("{text}{}", section(text, &path, value));
-    let edited = if there.is_some() { updated(text, &path, value) } else { appended() };
+    let edited = if there.is_some() { update_values(text, &path, value) } else { appended() };
     let is_right = |edited: &String| to_json(edited).is_ok_and(|after| after == expected);
     // Servers in an inline table cannot be in a section of their own.
-    let edited = Some(edited).filter(is_right).or_else(|| Some(updated(text, &path, value)).filter(is_right));
+    let edited = Some(edited).filter(is_right).or_else(|| Some(update_values(text, &path, value)).filter(is_right));
     edited.ok_or_else(|| EditError::Unsafe(path.join(".")))
 }
 
@@ -34,8 +34,9 @@ pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, Ed
         return Ok(text.to_owned());
     }
     // The removed section may have been the only one in the sections around it.
-    let is_right = |edited: &String| to_json(edited).is_ok_and(|after| pruned(after) == pruned(expected.clone()));
-    let edited = cut(text, &path).filter(is_right).or_else(|| removed(text, &path).filter(is_right));
+    let is_right =
+        |edited: &String| to_json(edited).is_ok_and(|after| prune_empty(after) == prune_empty(expected.clone()));
+    let edited = remove_section(text, &path).filter(is_right).or_else(|| remove_key(text, &path).filter(is_right));
     edited.ok_or_else(|| EditError::Unsafe(path.join(".")))
 }
 
@@ -96,7 +97,7 @@ fn value_from_json(value: &Value) -> toml_edit::Value {
 }
 
 /// Inserts `value` into `root` under `path`; the error names the key that is in the way.
-fn put(root: &mut Value, path: &[&str], value: Value) -> Result<(), String> {
+fn insert_at(root: &mut Value, path: &[&str], value: Value) -> Result<(), String> {
     let mut place = root;
     for (depth, key) in path.iter().enumerate() {
         let map = place.as_object_mut().ok_or_else(|| path[..depth].join("."))?;
@@ -125,7 +126,7 @@ pub(crate) fn section(text: &str, path: &[&str], value: &Value) -> String {
 }
 
 /// Returns the text with its values changed where they differ.
-fn updated(text: &str, path: &[&str], value: &Value) -> String {
+fn update_values(text: &str, path: &[&str], value: &Value) -> String {
     let Ok(mut document) = text.parse::<DocumentMut>() else { return text.to_owned() };
     let mut place: &mut dyn TableLike = document.as_table_mut();
     for key in path {
@@ -160,7 +161,7 @@ fn with_line_ends_of(text: &str, document: &DocumentMut) -> String {
 }
 
 /// Returns the text without the lines of a section and of the sections below it.
-fn cut(text: &str, path: &[&str]) -> Option<String> {
+fn remove_section(text: &str, path: &[&str]) -> Option<String> {
     let document = Document::parse(text).ok()?;
     let (name, parents) = path.split_last()?;
     let parent = parents.iter().try_fold(document.as_table(), |table, key| table.get(key)?.as_table())?;
@@ -198,7 +199,7 @@ fn lines_of(text: &str, table: &Table, cuts: &mut Vec<Range<usize>>) -> Option<(
 }
 
 /// Returns the text without a key, in any notation.
-fn removed(text: &str, path: &[&str]) -> Option<String> {
+fn remove_key(text: &str, path: &[&str]) -> Option<String> {
     let mut document = text.parse::<DocumentMut>().ok()?;
     let (name, parents) = path.split_last()?;
     let mut place: &mut dyn TableLike = document.as_table_mut();
@@ -210,10 +211,10 @@ fn removed(text: &str, path: &[&str]) -> Option<String> {
 }
 
 /// Returns the value without empty objects.
-fn pruned(value: Value) -> Value {
+fn prune_empty(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let pairs = map.into_iter().map(|(key, value)| (key, pruned(value)));
+            let pairs = map.into_iter().map(|(key, value)| (key, prune_empty(value)));
             let is_something = |value: &Value| value.as_object().is_none_or(|map| !map.is_empty());
             pairs.filter(|(_, value)| is_something(value)).collect::<serde_json::Map<_, _>>().into()
         }

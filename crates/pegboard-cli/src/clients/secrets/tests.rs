@@ -20,7 +20,7 @@ fn remote(url: &str, headers: &[(&str, &str)]) -> Server {
 fn check(server: &Server, places: &[&str], shown: &str, moved: &str) {
     let found: Vec<String> = find(server).into_iter().map(|found| found.place).collect();
     assert_eq!(found, places);
-    assert_eq!(masked(server).to_json().to_string(), shown);
+    assert_eq!(mask(server).to_json().to_string(), shown);
     let mut without = server.clone();
     move_to_env(&mut without, "srv", &mut BTreeMap::new());
     assert_eq!(without.to_json().to_string(), moved);
@@ -30,7 +30,7 @@ fn check(server: &Server, places: &[&str], shown: &str, moved: &str) {
 fn secrets_in_arguments() {
     let check = |args: &[&str], expected: &[&str]| {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        assert_eq!(in_args(&args), expected, "{args:?}");
+        assert_eq!(find_in_args(&args), expected, "{args:?}");
     };
     check(&["--api-key", "hunter2"], &["hunter2"]);
     check(&["--token=hunter2", "--port", "80"], &["hunter2"]);
@@ -175,7 +175,7 @@ mod anywhere {
         #[test]
         fn tokens_are_found_hidden_and_moved((server, token) in server()) {
             prop_assert!(!find(&server).is_empty());
-            prop_assert!(!masked(&server).to_json().to_string().contains(&token));
+            prop_assert!(!mask(&server).to_json().to_string().contains(&token));
             let mut taken = BTreeMap::new();
             let mut moved = server.clone();
             let variables = move_to_env(&mut moved, "srv", &mut taken);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pegboard_agent::Usage;
 
-use crate::output::{count, counted};
+use crate::output::{count, pluralize};
 
 /// The resources that a run used.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct RunCost {
 impl RunCost {
     /// Formats everything on one line.
     pub(super) fn text(&self) -> String {
-        let turns = counted(self.turns as usize, "turn");
+        let turns = pluralize(self.turns as usize, "turn");
         format!("{turns}, {}, {}, {}", tokens(self.usage), cost(self.cost), time(self.took))
     }
 }
@@ -27,7 +27,7 @@ impl RunCost {
 /// Formats input and output tokens.
 pub(super) fn tokens(usage: Usage) -> String {
     let cached = if usage.cached > 0 { format!(" ({} cached)", count(usage.cached)) } else { String::new() };
-    let input = counted(usize::try_from(usage.input).unwrap_or(usize::MAX), "token");
+    let input = pluralize(usize::try_from(usage.input).unwrap_or(usize::MAX), "token");
     format!("{input} in{cached}, {} out", count(usage.output))
 }
 

@@ -169,7 +169,7 @@ fn tool_search(
         Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref(), settings.token_bonus));
     let shown = Selection::everything().allow_servers(&args.shown.servers).allow_tools(&args.shown.tools);
     let shown = shown.deny(&args.shown.deny);
-    let chosen = embeddings::chosen(config).map(|(settings, most)| (settings, most.narrowed_to(shown)));
+    let chosen = embeddings::configured_endpoint(config).map(|(settings, most)| (settings, most.narrowed_to(shown)));
     if let Some(embedder) = embeddings::embedder(chosen, state) {
         ranker = EmbeddingRanker::wrap(ranker, &embedder, runtime);
     }
@@ -212,7 +212,7 @@ fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, Cl
 }
 
 /// Returns the error for an agent that cannot be built, with a hint.
-pub(super) fn cannot_build(error: &BuildError) -> CliError {
+pub(super) fn explain_build_error(error: &BuildError) -> CliError {
     let hint = match error {
         BuildError::Client(ClientError::NoKey { variable: "OPENAI_API_KEY", .. }) => Some(
             "set it to your API key; a local model needs only `OPENAI_BASE_URL`, such as `http://localhost:11434/v1`"

@@ -34,7 +34,7 @@ pub(super) enum PromptOutcome {
 /// An agent with its display and its user.
 pub(super) struct AgentConsole {
     pub(super) agent: Agent,
-    pub(super) show: Box<dyn RunDisplay>,
+    pub(super) display: Box<dyn RunDisplay>,
     /// Questions of the agent to the user.
     pub(super) asked: mpsc::Receiver<UserQuestion>,
     pub(super) signals: Signals,
@@ -47,7 +47,7 @@ pub(super) struct AgentConsole {
 
 impl AgentConsole {
     /// Sends a prompt to the model and shows the events until the end.
-    pub(super) async fn say(&mut self, prompt: String) -> Result<PromptOutcome, CliError> {
+    pub(super) async fn run_prompt(&mut self, prompt: String) -> Result<PromptOutcome, CliError> {
         let mut listening = self.signals.begin();
         let began = Instant::now();
         let mut spent = RunCost::default();
@@ -58,11 +58,11 @@ impl AgentConsole {
             tokio::select! {
                 // The events that led to a question appear above it.
                 biased;
-                stop = listening.stopped() => break Some(stop),
+                stop = listening.wait_for_stop() => break Some(stop),
                 event = run.next() => match event {
                     Some(event) => {
                         count(&event, &mut spent);
-                        self.show.event(event)?;
+                        self.display.event(event)?;
                     }
                     None => break None,
                 },
@@ -87,7 +87,7 @@ impl AgentConsole {
         }
         spent.took = began.elapsed();
         spent.cost = self.prices.map(|prices| prices.cost(spent.usage));
-        self.show.end(if stopped.is_some() { None } else { Some(came_to.as_ref()) }, &spent)?;
+        self.display.end(if stopped.is_some() { None } else { Some(came_to.as_ref()) }, &spent)?;
         Ok(match (stopped, came_to) {
             (Some(stop), _) => PromptOutcome::Stopped(stop),
             (None, Ok(answer)) => PromptOutcome::Answered(answer),
@@ -102,12 +102,12 @@ impl AgentConsole {
         ask: UserQuestion,
         listening: &mut Cancellable,
     ) -> Result<Option<(Stop, UserQuestion)>, CliError> {
-        if ask.is_over() {
+        if ask.is_obsolete() {
             return Ok(None);
         }
         if !terminal::is_attended() {
             if let Some((tool, grant)) = ask.refuse() {
-                self.show.refused(&tool)?;
+                self.display.refused(&tool)?;
                 if !self.refused.contains(&grant) {
                     self.refused.push(grant);
                 }
@@ -117,10 +117,10 @@ impl AgentConsole {
         match &mut self.keyboard {
             Some(keyboard) => keyboard.keep_typed(),
             // No key counts that was struck before.
-            None if ask.is_consent() => terminal::forget_typed(),
+            None if ask.is_consent() => terminal::discard_typed(),
             None => {}
         }
-        let answered = self.ask_person(ask, listening).await;
+        let answered = self.ask_user(ask, listening).await;
         if let Some(keyboard) = &self.keyboard {
             keyboard.hide_typed();
         }
@@ -128,17 +128,17 @@ impl AgentConsole {
     }
 
     /// Shows the question until it is answered.
-    async fn ask_person(
+    async fn ask_user(
         &mut self,
         mut ask: UserQuestion,
         listening: &mut Cancellable,
     ) -> Result<Option<(Stop, UserQuestion)>, CliError> {
         loop {
-            self.show.question(&ask)?;
+            self.display.question(&ask)?;
             match self.read_answer(&mut ask, listening).await? {
                 QuestionOutcome::Line(Some(line)) if ask.is_consent() && line.trim() == "?" => say(HELP),
                 QuestionOutcome::Line(line) => {
-                    ask.settle(line.as_deref());
+                    ask.answer_with(line.as_deref());
                     return Ok(None);
                 }
                 QuestionOutcome::Stopped(stop) => return Ok(Some((stop, ask))),
@@ -162,8 +162,8 @@ impl AgentConsole {
                 let line = line.map_err(|error| CliError::new("cannot read the terminal").because(error))?;
                 return Ok(QuestionOutcome::Line(line));
             }
-            stop = listening.stopped() => QuestionOutcome::Stopped(stop),
-            () = ask.over() => QuestionOutcome::Over,
+            stop = listening.wait_for_stop() => QuestionOutcome::Stopped(stop),
+            () = ask.wait_until_obsolete() => QuestionOutcome::Over,
         };
         is_over.store(true, Ordering::Relaxed);
         let _ = reading.await;

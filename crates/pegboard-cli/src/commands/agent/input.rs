@@ -22,7 +22,7 @@ pub(super) struct PositionalArgs {
 
 impl PositionalArgs {
     /// Separates configuration and prompt. `usual` is the configuration unless one is named.
-    pub(super) fn sort(
+    pub(super) fn split_args(
         first: Option<&OsStr>,
         second: Option<&OsStr>,
         usual: Option<OsString>,
@@ -41,7 +41,7 @@ impl PositionalArgs {
     }
 
     /// Rejects words after the prompt.
-    pub(super) fn refuse_more(words: &[OsString]) -> Result<(), CliError> {
+    pub(super) fn reject_extra_words(words: &[OsString]) -> Result<(), CliError> {
         let Some(word) = words.first() else { return Ok(()) };
         Err(CliError::new(format!("unexpected argument `{}` after CONFIG and PROMPT", word.display()))
             .hint("put a prompt of several words in quotes: `pegboard agent 'talk about files'`"))
@@ -84,11 +84,11 @@ pub(super) fn read_prompt(input: impl Read) -> Result<String, CliError> {
         return Err(CliError::new(format!("the prompt on standard input is larger than {MAX_PROMPT_BYTES} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|_| CliError::new("the prompt on standard input is not UTF-8"))?;
-    checked(text.trim_end().to_owned())
+    check_prompt(text.trim_end().to_owned())
 }
 
 /// Checks that a prompt is not empty.
-pub(super) fn checked(prompt: String) -> Result<String, CliError> {
+pub(super) fn check_prompt(prompt: String) -> Result<String, CliError> {
     if prompt.trim().is_empty() {
         return Err(CliError::new("the prompt is empty").hint("pass it as an argument in quotes, or on standard input"));
     }
@@ -101,14 +101,14 @@ mod tests {
 
     #[test]
     fn a_flag_leaves_only_the_prompt() {
-        let sort = |words: &[&str], config: Option<&str>| {
+        let split_args = |words: &[&str], config: Option<&str>| {
             let word = |at: usize| words.get(at).map(OsStr::new);
             PositionalArgs::only_prompt(word(0), word(1), config.map(PathBuf::from))
         };
-        let words = sort(&["x.json"], Some("own.json")).expect("a prompt");
+        let words = split_args(&["x.json"], Some("own.json")).expect("a prompt");
         assert_eq!(words, PositionalArgs { config: Some("own.json".into()), prompt: Some("x.json".to_owned()) });
-        assert_eq!(sort(&[], None).expect("no words"), PositionalArgs { config: None, prompt: None });
-        assert!(sort(&["x.json", "hello"], None).is_err());
+        assert_eq!(split_args(&[], None).expect("no words"), PositionalArgs { config: None, prompt: None });
+        assert!(split_args(&["x.json", "hello"], None).is_err());
     }
 
     #[test]
@@ -117,19 +117,19 @@ mod tests {
             let text = result.expect_err("an error").in_one_line();
             assert!(expected.iter().all(|part| text.contains(part)), "{text}");
         };
-        let swapped = PositionalArgs::sort(Some("talk about files".as_ref()), Some("cfg.json".as_ref()), None);
+        let swapped = PositionalArgs::split_args(Some("talk about files".as_ref()), Some("cfg.json".as_ref()), None);
         let text = swapped.as_ref().expect_err("an error").in_one_line();
         assert!(!text.contains("quotes"), "{text}");
         check(swapped.map(|_| ()), &["comes before the prompt", "`pegboard agent cfg.json PROMPT`"]);
-        check(PositionalArgs::refuse_more(&["files".into()]), &["unexpected argument `files`", "in quotes"]);
-        assert!(PositionalArgs::refuse_more(&[]).is_ok());
+        check(PositionalArgs::reject_extra_words(&["files".into()]), &["unexpected argument `files`", "in quotes"]);
+        assert!(PositionalArgs::reject_extra_words(&[]).is_ok());
     }
 
     #[test]
     fn words_are_told_apart() {
         let check = |words: &[&str], usual: Option<&str>, config: Option<&str>, prompt: Option<&str>| {
             let word = |at: usize| words.get(at).map(OsStr::new);
-            let sorted = PositionalArgs::sort(word(0), word(1), usual.map(OsString::from)).expect("words");
+            let sorted = PositionalArgs::split_args(word(0), word(1), usual.map(OsString::from)).expect("words");
             let expected = PositionalArgs { config: config.map(PathBuf::from), prompt: prompt.map(str::to_owned) };
             assert_eq!(sorted, expected, "{words:?}");
         };

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    output::{FAINT, STRONG, counted},
-    terminal_text::{clean, cut, visible},
+    output::{FAINT, STRONG, pluralize},
+    terminal_text::{clean, cut, show_controls},
 };
 
 /// Maximum number of queued questions; further ones wait.
@@ -35,7 +35,7 @@ pub(super) enum UserQuestion {
 
 impl UserQuestion {
     /// Returns whether the answer is no longer needed.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_obsolete(&self) -> bool {
         match self {
             Self::Approve(_, reply) => reply.is_closed(),
             Self::Answer(_, reply) => reply.is_closed(),
@@ -43,7 +43,7 @@ impl UserQuestion {
     }
 
     /// Waits until the answer is no longer needed.
-    pub(super) async fn over(&mut self) {
+    pub(super) async fn wait_until_obsolete(&mut self) {
         match self {
             Self::Approve(_, reply) => reply.closed().await,
             Self::Answer(_, reply) => reply.closed().await,
@@ -59,7 +59,7 @@ impl UserQuestion {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Approve(request, _) => {
-                let tool = visible(&full_name(request));
+                let tool = show_controls(&full_name(request));
                 format!(
                     "{STRONG}?{STRONG:#} allow {STRONG}{tool}{STRONG:#} with\n{}  [y]es  [a]lways  [n]o  [?], \
                      or a reason to decline: ",
@@ -78,7 +78,7 @@ impl UserQuestion {
     }
 
     /// Answers with the typed line; `None` if no line can be read.
-    pub(super) fn settle(self, typed: Option<&str>) {
+    pub(super) fn answer_with(self, typed: Option<&str>) {
         // The receiver may be gone already.
         match self {
             Self::Approve(_, reply) => _ = reply.send(verdict(typed)),
@@ -138,11 +138,11 @@ fn arguments(arguments: &Value) -> String {
     let is_cut = |line: &String| line.chars().count() > MAX_COLUMNS;
     let hidden = lines.len().saturating_sub(MAX_LINES);
     let is_partial = hidden > 0 || lines.iter().any(is_cut);
-    let shown = lines.iter().take(MAX_LINES).map(|line| format!("    {}\n", cut(&visible(line), MAX_COLUMNS)));
+    let shown = lines.iter().take(MAX_LINES).map(|line| format!("    {}\n", cut(&show_controls(line), MAX_COLUMNS)));
     let mut text: String = shown.collect();
     if is_partial {
         let size = arguments.to_string().len();
-        let what = if hidden > 0 { counted(hidden, "more line") } else { "the rest of long lines".to_owned() };
+        let what = if hidden > 0 { pluralize(hidden, "more line") } else { "the rest of long lines".to_owned() };
         text.push_str(&format!("    {FAINT}… {what} not shown, {size} bytes in total{FAINT:#}\n"));
     }
     text

@@ -67,7 +67,7 @@ fn failed(error: ReadlineError) -> CliError {
 
 /// Reads prompts until the user ends the conversation. Prompts are saved in the file `history`, if
 /// there is one.
-pub(super) fn run(runtime: &Runtime, talk: &mut AgentConsole, history: Option<&Path>) -> Result<Outcome, CliError> {
+pub(super) fn run(runtime: &Runtime, console: &mut AgentConsole, history: Option<&Path>) -> Result<Outcome, CliError> {
     // The terminal, wherever standard output goes.
     let config = Config::builder().behavior(Behavior::PreferTerm).build();
     let mut editor: Editor<CommandCompleter, DefaultHistory> = Editor::with_config(config).map_err(failed)?;
@@ -76,7 +76,7 @@ pub(super) fn run(runtime: &Runtime, talk: &mut AgentConsole, history: Option<&P
         // The first time there is none.
         let _ = editor.load_history(history);
     }
-    let ended = read_lines(runtime, talk, &mut editor);
+    let ended = read_lines(runtime, console, &mut editor);
     if let Some(history) = history
         && let Err(error) = save_history(&mut editor, history)
     {
@@ -95,13 +95,13 @@ fn save_history(editor: &mut Editor<CommandCompleter, DefaultHistory>, file: &Pa
 
 fn read_lines(
     runtime: &Runtime,
-    talk: &mut AgentConsole,
+    console: &mut AgentConsole,
     editor: &mut Editor<CommandCompleter, DefaultHistory>,
 ) -> Result<Outcome, CliError> {
     let mut is_interrupted = false;
     say(&format!("{FAINT}type `/help` for the commands{FAINT:#}"));
     loop {
-        let typed = talk.keyboard.as_mut().map_or(TypedText::Start(String::new()), Keyboard::take_typed);
+        let typed = console.keyboard.as_mut().map_or(TypedText::Start(String::new()), Keyboard::take_typed);
         let line = match typed {
             TypedText::Line(line) => {
                 say(&format!("> {line}"));
@@ -126,8 +126,8 @@ fn read_lines(
         }
         // A full history is not a reason to stop.
         let _ = editor.add_history_entry(line);
-        let hidden = talk.keyboard.as_ref().map(Keyboard::hide);
-        let next = runtime.block_on(take(line, talk))?;
+        let hidden = console.keyboard.as_ref().map(Keyboard::hide);
+        let next = runtime.block_on(take(line, console))?;
         drop(hidden);
         if let ReplStep::End(outcome) = next {
             return Ok(outcome);
@@ -135,27 +135,27 @@ fn read_lines(
     }
 }
 
-async fn take(line: &str, talk: &mut AgentConsole) -> Result<ReplStep, CliError> {
+async fn take(line: &str, console: &mut AgentConsole) -> Result<ReplStep, CliError> {
     match line {
         "/quit" | "/exit" => return Ok(ReplStep::End(Outcome::Yes)),
         "/help" => say(HELP),
         "/tools" => {
-            let visible = talk.agent.visible_tools();
+            let visible = console.agent.visible();
             visible.iter().for_each(|name| say(&format!("{STRONG}{}{STRONG:#}", clean(name))));
-            say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), talk.agent.tool_count()));
+            say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), console.agent.tool_count()));
         }
         "/cost" => {
-            let (usage, spent) = talk.agent.total_usage();
+            let (usage, spent) = console.agent.spent();
             say(&format!("{FAINT}{}, {}{FAINT:#}", tokens(usage), cost(spent)));
         }
-        "/compact" => return compact(talk).await,
+        "/compact" => return compact(console).await,
         line if line.starts_with('/') && !line.contains([' ', '\n']) => {
             warn(&format!("unknown command `{}`; `/help` lists the commands", clean(line)));
         }
         prompt => {
-            return Ok(match talk.say(prompt.to_owned()).await? {
+            return Ok(match console.run_prompt(prompt.to_owned()).await? {
                 PromptOutcome::Stopped(Stop::Terminate) => ReplStep::End(Outcome::Interrupted),
-                PromptOutcome::Failed(error) => told(&error),
+                PromptOutcome::Failed(error) => report_failure(&error),
                 PromptOutcome::Answered(_) | PromptOutcome::Stopped(Stop::Interrupt) => ReplStep::Line,
             });
         }
@@ -163,17 +163,17 @@ async fn take(line: &str, talk: &mut AgentConsole) -> Result<ReplStep, CliError>
     Ok(ReplStep::Line)
 }
 
-async fn compact(talk: &mut AgentConsole) -> Result<ReplStep, CliError> {
-    let mut listening = talk.signals.begin();
+async fn compact(console: &mut AgentConsole) -> Result<ReplStep, CliError> {
+    let mut listening = console.signals.begin();
     Ok(tokio::select! {
-        compacted = talk.agent.compact() => match compacted {
+        compacted = console.agent.compact() => match compacted {
             Ok(()) => {
                 say(&format!("{FAINT}the conversation was summarized{FAINT:#}"));
                 ReplStep::Line
             }
-            Err(error) => told(&error),
+            Err(error) => report_failure(&error),
         },
-        stop = listening.stopped() => match stop {
+        stop = listening.wait_for_stop() => match stop {
             Stop::Interrupt => ReplStep::Line,
             Stop::Terminate => ReplStep::End(Outcome::Interrupted),
         },
@@ -181,7 +181,7 @@ async fn compact(talk: &mut AgentConsole) -> Result<ReplStep, CliError> {
 }
 
 /// Prints why a run failed; the conversation continues.
-fn told(error: &RunError) -> ReplStep {
+fn report_failure(error: &RunError) -> ReplStep {
     failure(error).print();
     ReplStep::Line
 }

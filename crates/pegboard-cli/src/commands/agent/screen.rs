@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::{CliError, say, warn},
-    output::{self, FAINT, counted},
+    output::{self, FAINT, pluralize},
     terminal_text::{Cleaner, clean, one_line},
 };
 
@@ -98,7 +98,7 @@ impl Screen {
     }
 
     /// Prints a text on a line of its own.
-    fn talk(&mut self, text: &str) -> Result<(), CliError> {
+    fn print_line(&mut self, text: &str) -> Result<(), CliError> {
         self.break_line()?;
         say(text);
         Ok(())
@@ -142,7 +142,7 @@ impl Screen {
             Value::Object(fields) if fields.is_empty() => String::new(),
             arguments => format!(" {FAINT}{}{FAINT:#}", one_line(&arguments.to_string(), room)),
         };
-        self.talk(&format!("{CALL}→{CALL:#} {NAME}{name}{NAME:#}{arguments}"))?;
+        self.print_line(&format!("{CALL}→{CALL:#} {NAME}{name}{NAME:#}{arguments}"))?;
         self.latest = Some(id.clone());
         self.calls.insert(id, name);
         Ok(())
@@ -155,28 +155,28 @@ impl Screen {
         let outcome = without_name(outcome, &name);
         let (mark, style, words) = if is_error { ('✗', BAD, Style::new()) } else { ('✓', GOOD, FAINT) };
         let outcome = one_line(outcome, terminal::width().saturating_sub(name.chars().count() + 4));
-        self.talk(&format!("  {style}{mark}{style:#} {NAME}{name}{NAME:#}{words}{outcome}{words:#}"))
+        self.print_line(&format!("  {style}{mark}{style:#} {NAME}{name}{NAME:#}{words}{outcome}{words:#}"))
     }
 
     /// Shows the first lines of a result, on a terminal.
-    fn beginning(&mut self, text: &str) -> Result<(), CliError> {
+    fn show_beginning(&mut self, text: &str) -> Result<(), CliError> {
         if !self.is_streamed {
             return Ok(());
         }
         let room = terminal::width().saturating_sub(4);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         for line in lines.iter().take(MAX_LINES) {
-            self.talk(&format!("    {FAINT}{}{FAINT:#}", one_line(line, room)))?;
+            self.print_line(&format!("    {FAINT}{}{FAINT:#}", one_line(line, room)))?;
         }
         match lines.len().saturating_sub(MAX_LINES) {
             0 => Ok(()),
-            more => self.talk(&format!("    {FAINT}… {}{FAINT:#}", counted(more, "more line"))),
+            more => self.print_line(&format!("    {FAINT}… {}{FAINT:#}", pluralize(more, "more line"))),
         }
     }
 
     /// Shows the last exchange of a resumed conversation.
-    fn resumed(&self, resumed: &ResumedConversation) {
-        say(&format!("{FAINT}resuming after {}{FAINT:#}", counted(resumed.messages, "message")));
+    fn show_resumed(&self, resumed: &ResumedConversation) {
+        say(&format!("{FAINT}resuming after {}{FAINT:#}", pluralize(resumed.messages, "message")));
         let room = terminal::width().saturating_sub(2);
         if let Some(asked) = &resumed.asked {
             say(&format!("{FAINT}> {}{FAINT:#}", one_line(asked, room)));
@@ -191,7 +191,7 @@ impl Screen {
         let lines: Vec<&str> = answered.lines().collect();
         lines.iter().take(MAX_RESUMED).for_each(|line| say(line));
         if let more @ 1.. = lines.len().saturating_sub(MAX_RESUMED) {
-            say(&format!("{FAINT}… {}{FAINT:#}", counted(more, "more line")));
+            say(&format!("{FAINT}… {}{FAINT:#}", pluralize(more, "more line")));
         }
     }
 
@@ -199,16 +199,17 @@ impl Screen {
         let before = std::mem::replace(&mut self.visible, visible);
         let come: Vec<&String> = self.visible.iter().filter(|name| !before.contains(name)).collect();
         let gone: Vec<&String> = before.iter().filter(|name| !self.visible.contains(name)).collect();
-        let lines = [listed(&come).map(|names| (GOOD, '+', names)), listed(&gone).map(|names| (BAD, '-', names))];
+        let lines =
+            [join_names(&come).map(|names| (GOOD, '+', names)), join_names(&gone).map(|names| (BAD, '-', names))];
         for (style, mark, names) in lines.into_iter().flatten() {
-            self.talk(&format!("  {style}{mark}{style:#} {FAINT}{names}{FAINT:#}"))?;
+            self.print_line(&format!("  {style}{mark}{style:#} {FAINT}{names}{FAINT:#}"))?;
         }
         Ok(())
     }
 }
 
 /// Joins names on one line; `None` if there are none.
-fn listed(names: &[&String]) -> Option<String> {
+fn join_names(names: &[&String]) -> Option<String> {
     let told = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
     match names.len() {
         0 => None,
@@ -223,7 +224,7 @@ impl RunDisplay for Screen {
         for (server, reason) in &start.failed {
             warn(&format!("server `{server}`: {}", clean(reason)));
         }
-        let (servers, tools) = (counted(start.servers, "server"), counted(start.server_tools, "tool"));
+        let (servers, tools) = (pluralize(start.servers, "server"), pluralize(start.server_tools, "tool"));
         let (model, mode, reason) = (&start.model, start.mode, &start.reason);
         let dialect = start.dialect.map_or(String::new(), |dialect| format!(" ({dialect})"));
         say(&format!("{FAINT}{model}, {tools} of {servers}; {mode}{dialect}: {reason}{FAINT:#}"));
@@ -233,7 +234,7 @@ impl RunDisplay for Screen {
             None => {}
         }
         if let Some(resumed) = &start.resumed {
-            self.resumed(resumed);
+            self.show_resumed(resumed);
         }
         Ok(())
     }
@@ -251,17 +252,17 @@ impl RunDisplay for Screen {
                 let outcome = if is_error { text.clone() } else { format!("{}, {}", time(took), size(text.len())) };
                 self.result(&id, is_error, &outcome)?;
                 if !is_error {
-                    self.beginning(&text)?;
+                    self.show_beginning(&text)?;
                 }
                 match offloaded {
-                    Some(file) => self.talk(&format!("  {GOOD}⇩{GOOD:#} {FAINT}in {}{FAINT:#}", file.display())),
+                    Some(file) => self.print_line(&format!("  {GOOD}⇩{GOOD:#} {FAINT}in {}{FAINT:#}", file.display())),
                     None => Ok(()),
                 }
             }
             // A list that never changes is what people expect.
             AgentEvent::Delivery { delivery: Delivery::Constant, .. } => Ok(()),
             AgentEvent::Delivery { delivery, reason } => {
-                self.talk(&format!("{FAINT}delivery {delivery}: {}{FAINT:#}", clean(&reason)))
+                self.print_line(&format!("{FAINT}delivery {delivery}: {}{FAINT:#}", clean(&reason)))
             }
             AgentEvent::ToolsChanged { visible } => self.tools(visible),
             AgentEvent::Turn { .. } => {
@@ -272,7 +273,7 @@ impl RunDisplay for Screen {
                 self.markdown = Markdown::new(output::width());
                 Ok(())
             }
-            AgentEvent::Compacted => self.talk(&format!("{FAINT}the conversation was summarized{FAINT:#}")),
+            AgentEvent::Compacted => self.print_line(&format!("{FAINT}the conversation was summarized{FAINT:#}")),
             AgentEvent::Warning(text) => {
                 self.break_line()?;
                 warn(&clean(&text));
@@ -317,10 +318,10 @@ impl RunDisplay for Screen {
             }
         }
         match ended {
-            None => self.talk(&format!("{FAINT}cancelled; {}{FAINT:#}", spent.text())),
+            None => self.print_line(&format!("{FAINT}cancelled; {}{FAINT:#}", spent.text())),
             // Nothing was spent.
             Some(Err(_)) if spent.turns == 0 => Ok(()),
-            Some(_) => self.talk(&format!("{FAINT}{}{FAINT:#}", spent.text())),
+            Some(_) => self.print_line(&format!("{FAINT}{}{FAINT:#}", spent.text())),
         }
     }
 }

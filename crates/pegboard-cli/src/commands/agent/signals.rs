@@ -73,7 +73,7 @@ pub(super) struct Cancellable {
 
 impl Cancellable {
     /// Waits for a signal.
-    pub(super) async fn stopped(&mut self) -> Stop {
+    pub(super) async fn wait_for_stop(&mut self) -> Stop {
         match self.asked.wait_for(Option::is_some).await {
             Ok(asked) => asked.unwrap_or(Stop::Interrupt),
             // No further signal can come.

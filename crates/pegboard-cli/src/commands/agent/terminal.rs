@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, stderr, stdin};
 
-pub(super) use crate::platform::{TerminalModes, forget_typed, read_line};
+pub(super) use crate::platform::{TerminalModes, discard_typed, read_line};
 use crate::{
     platform::{self, MAX_LINE},
     terminal_text::one_line,

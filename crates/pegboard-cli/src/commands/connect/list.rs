@@ -12,7 +12,7 @@ use crate::{
         config_files::{ConfigLocation, SystemEnvironment},
         hooks, read,
         server::ServerTransport,
-        show::{shortened, table},
+        show::{shorten_path, table},
     },
     error::{CliError, warn},
     output,
@@ -36,7 +36,7 @@ pub(super) fn run(
 ) -> Result<Outcome, CliError> {
     let project = project.map(std::path::absolute).transpose()?;
     let places = Client::ALL.iter().flat_map(|client| usual_places(*client, project.as_deref(), surroundings));
-    let rows: Vec<ClientRow> = places.map(|place| look(place, surroundings)).collect();
+    let rows: Vec<ClientRow> = places.map(|place| inspect_client(place, surroundings)).collect();
     match format {
         Format::Json => output::json(&rows.iter().map(to_json).collect::<Vec<_>>())?,
         Format::Text => {
@@ -70,7 +70,7 @@ pub(super) fn is_found(place: &ConfigLocation, surroundings: &SystemEnvironment<
     place.path.exists() || place.project.is_none() && folders.into_iter().any(is_sign)
 }
 
-fn look(place: ConfigLocation, surroundings: &SystemEnvironment<'_>) -> ClientRow {
+fn inspect_client(place: ConfigLocation, surroundings: &SystemEnvironment<'_>) -> ClientRow {
     let is_found = is_found(&place, surroundings);
     let mut row = ClientRow { is_found, connected: None, servers: 0, problem: None, place };
     match read::read(&row.place) {
@@ -116,6 +116,6 @@ fn to_cells(row: &ClientRow, home: Option<&Path>) -> Vec<String> {
         if row.is_found { "yes" } else { "no" }.to_owned(),
         connected,
         row.servers.to_string(),
-        shortened(&row.place.path, home),
+        shorten_path(&row.place.path, home),
     ]
 }

@@ -31,7 +31,7 @@ impl ReplacedServers {
 /// Returns the servers of the client's file that `config` has as well. Each server there matches
 /// one of the client's: two accounts of one service are two servers, even if their tokens have
 /// become variables.
-pub(super) fn leaving(
+pub(super) fn find_replaced_servers(
     content: &ClientServers,
     project: Option<&Path>,
     config: &Path,
@@ -39,7 +39,7 @@ pub(super) fn leaving(
     let own = read::read_own(config).map_err(|error| CliError::new(format!("`{}` {error}", config.display())))?;
     let own = own.unwrap_or_default();
     let mut used = vec![false; own.len()];
-    let mut leaving = ReplacedServers::default();
+    let mut replaced = ReplacedServers::default();
     // Servers that Claude Code keeps for single projects in the same file do not interfere.
     let is_here = |entry: &&read::ServerEntry| {
         let is_pegboard = entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
@@ -48,22 +48,22 @@ pub(super) fn leaving(
     for entry in content.entries.iter().filter(is_here) {
         let name = entry.name.clone();
         let Ok(server) = &entry.server else {
-            leaving.staying.push((name, "Pegboard does not support it"));
+            replaced.staying.push((name, "Pegboard does not support it"));
             continue;
         };
         let fits = |at: &usize| !used[*at] && own[*at].1.covers(server);
         // One that is equal to the letter goes first, so that no other takes its place.
         let exact = (0..own.len()).filter(fits).find(|at| own[*at].1.is_same(server));
         match exact.or_else(|| (0..own.len()).find(fits)) {
-            None => leaving.staying.push((name, "it is not in the configuration")),
+            None => replaced.staying.push((name, "it is not in the configuration")),
             Some(at) if own[at].1.is_disabled && !server.is_disabled => {
-                leaving.staying.push((name, "it is disabled in the configuration"));
+                replaced.staying.push((name, "it is disabled in the configuration"));
             }
             Some(at) => {
                 used[at] = true;
-                leaving.names.push(name);
+                replaced.names.push(name);
             }
         }
     }
-    Ok(leaving)
+    Ok(replaced)
 }

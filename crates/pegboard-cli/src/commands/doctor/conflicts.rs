@@ -13,13 +13,13 @@ use pegboard_upstream::Item;
 
 use super::{
     CheckedConfig,
-    finding::{Check, Finding, count, listed},
+    finding::{Check, Finding, count, join_names},
     start::CheckedServer,
 };
 use crate::clients::server::Server;
 
 /// Finds entries that mean the same server.
-pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
+pub(super) fn find_duplicate_entries(servers: &[(String, Server)]) -> Vec<Finding> {
     let enabled: Vec<&(String, Server)> = servers.iter().filter(|(_, server)| !server.is_disabled).collect();
     let mut findings = Vec::new();
     for (at, (name, server)) in enabled.iter().enumerate() {
@@ -32,57 +32,64 @@ pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
 }
 
 /// Finds conflicts between the tools of servers.
-pub(super) fn offered(patients: &[CheckedServer], case: &CheckedConfig, known: &[Finding]) -> Vec<Finding> {
-    let mut findings = same_tools(patients, known);
-    let enabled = case.config.servers.iter().filter(|server| server.is_enabled).count();
-    let is_prefixed = case.config.gateway.prefixes.applies_to(enabled);
+pub(super) fn find_tool_conflicts(
+    checked_servers: &[CheckedServer],
+    checked_config: &CheckedConfig,
+    known: &[Finding],
+) -> Vec<Finding> {
+    let mut findings = find_duplicate_tools(checked_servers, known);
+    let enabled = checked_config.config.servers.iter().filter(|server| server.is_enabled).count();
+    let is_prefixed = checked_config.config.gateway.prefixes.applies_to(enabled);
     if !is_prefixed {
-        findings.extend(clashes(patients));
+        findings.extend(find_name_clashes(checked_servers));
     }
-    let style = Style { is_prefixed, ..case.config.gateway.names.clone() };
-    findings.extend(mended_names(patients, &style));
-    findings.extend(too_many(patients, case));
-    findings.extend(tool_limit(patients, case));
+    let style = Style { is_prefixed, ..checked_config.config.gateway.names.clone() };
+    findings.extend(find_renamed_tools(checked_servers, &style));
+    findings.extend(check_tool_count(checked_servers, checked_config));
+    findings.extend(check_tool_limit(checked_servers, checked_config));
     findings
 }
 
 /// Finds servers whose tools are all offered by another one.
-fn same_tools(patients: &[CheckedServer], known: &[Finding]) -> Vec<Finding> {
+fn find_duplicate_tools(checked_servers: &[CheckedServer], known: &[Finding]) -> Vec<Finding> {
     // Many a server has one tool that is called `search`; then all of it must be the same.
-    let names = |patient: &CheckedServer| {
-        let is_one = patient.tools.len() == 1;
+    let names = |checked_server: &CheckedServer| {
+        let is_one = checked_server.tools.len() == 1;
         let key = |tool: &Item| if is_one { tool.raw.get().to_owned() } else { tool.key.clone() };
-        patient.tools.iter().map(key).collect::<BTreeSet<_>>()
+        checked_server.tools.iter().map(key).collect::<BTreeSet<_>>()
     };
-    let is_known = |patient: &CheckedServer| {
+    let is_known = |checked_server: &CheckedServer| {
         let is_it = |finding: &Finding| finding.check == Check::DuplicateServer;
-        known.iter().any(|finding| is_it(finding) && finding.server.as_ref() == Some(&patient.name))
+        known.iter().any(|finding| is_it(finding) && finding.server.as_ref() == Some(&checked_server.name))
     };
     let mut seen: BTreeMap<BTreeSet<String>, &str> = BTreeMap::new();
     let mut findings = Vec::new();
-    for patient in patients.iter().filter(|patient| !patient.tools.is_empty() && !is_known(patient)) {
-        match seen.get(&names(patient)) {
+    for checked_server in
+        checked_servers.iter().filter(|checked_server| !checked_server.tools.is_empty() && !is_known(checked_server))
+    {
+        match seen.get(&names(checked_server)) {
             Some(other) => {
-                let message = format!("the server offers the same {} as `{other}`", count(patient.tools.len(), "tool"));
+                let message =
+                    format!("the server offers the same {} as `{other}`", count(checked_server.tools.len(), "tool"));
                 let hint = "remove one of them; if you need both, for example for two accounts, give each a distinct \
                             `description`";
-                findings.push(Finding::warning(Check::DuplicateTools, message, hint).of(&patient.name));
+                findings.push(Finding::warning(Check::DuplicateTools, message, hint).of(&checked_server.name));
             }
-            None => _ = seen.insert(names(patient), &patient.name),
+            None => _ = seen.insert(names(checked_server), &checked_server.name),
         }
     }
     findings
 }
 
 /// Finds names that several servers use, without a prefix that distinguishes them.
-fn clashes(patients: &[CheckedServer]) -> Option<Finding> {
+fn find_name_clashes(checked_servers: &[CheckedServer]) -> Option<Finding> {
     let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for patient in patients {
-        patient.tools.iter().for_each(|tool| owners.entry(&tool.key).or_default().push(&patient.name));
+    for checked_server in checked_servers {
+        checked_server.tools.iter().for_each(|tool| owners.entry(&tool.key).or_default().push(&checked_server.name));
     }
     owners.retain(|_, servers| servers.len() > 1);
     let message = format!("{} of several servers: {}", count(owners.len(), "name").replace("name", "tool name"), {
-        listed(owners.keys().copied())
+        join_names(owners.keys().copied())
     });
     let details: Vec<String> =
         owners.iter().take(5).map(|(name, servers)| format!("{name}: {}", servers.join(", "))).collect();
@@ -91,12 +98,12 @@ fn clashes(patients: &[CheckedServer]) -> Option<Finding> {
 }
 
 /// Finds names that providers reject, which clients see in another form.
-fn mended_names(patients: &[CheckedServer], style: &Style) -> Vec<Finding> {
+fn find_renamed_tools(checked_servers: &[CheckedServer], style: &Style) -> Vec<Finding> {
     let is_fine = |name: &str| {
         name.len() <= style.limit && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
     let mut by_server: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for CheckedServer { name: server, tools, .. } in patients {
+    for CheckedServer { name: server, tools, .. } in checked_servers {
         let names = ShownNames::new(style, tools.iter().map(|tool| (server.as_str(), tool.key.as_str())));
         for (name, shown) in tools.iter().map(|tool| tool.key.as_str()).zip(names.iter()) {
             let is_too_long = style.is_prefixed && server.len() + style.separator.len() + name.len() > style.limit;
@@ -118,12 +125,12 @@ fn mended_names(patients: &[CheckedServer], style: &Style) -> Vec<Finding> {
 }
 
 /// Finds tool limits that do not suit the number of tools.
-fn tool_limit(patients: &[CheckedServer], case: &CheckedConfig) -> Option<Finding> {
-    let gateway = &case.config.gateway;
+fn check_tool_limit(checked_servers: &[CheckedServer], checked_config: &CheckedConfig) -> Option<Finding> {
+    let gateway = &checked_config.config.gateway;
     if gateway.profile != Profile::Dialect(DialectName::Gateway) || !gateway.discovery.enabled {
         return None;
     }
-    let tools: usize = patients.iter().map(|patient| patient.tools.len()).sum();
+    let tools: usize = checked_servers.iter().map(|checked_server| checked_server.tools.len()).sum();
     let limit = gateway.discovery.max_tools_limit;
     let (fits, advice) = recommended(tools);
     let message = format!("{}, but `maxToolsLimit` is {limit}", count(tools, "tool"));
@@ -141,10 +148,10 @@ fn recommended(tools: usize) -> (RangeInclusive<usize>, &'static str) {
     }
 }
 
-fn too_many(patients: &[CheckedServer], case: &CheckedConfig) -> Option<Finding> {
-    let gateway = &case.config.gateway;
+fn check_tool_count(checked_servers: &[CheckedServer], checked_config: &CheckedConfig) -> Option<Finding> {
+    let gateway = &checked_config.config.gateway;
     let are_all_shown = gateway.profile == Profile::Passthrough || matches!(gateway.exposure, Exposure::Never);
-    let tools: usize = patients.iter().map(|patient| patient.tools.len()).sum();
+    let tools: usize = checked_servers.iter().map(|checked_server| checked_server.tools.len()).sum();
     let most = |provider: &Provider| tools > provider.max_tools();
     let refusing: Vec<String> = Provider::ALL
         .iter()

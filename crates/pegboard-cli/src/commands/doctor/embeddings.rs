@@ -10,7 +10,7 @@ const PROBE: &str = "send a message";
 
 /// Checks that the endpoint answers with valid vectors. Searches work without it, so there are no
 /// errors.
-pub(super) async fn look(settings: &EndpointSettings) -> Option<Finding> {
+pub(super) async fn check_endpoint(settings: &EndpointSettings) -> Option<Finding> {
     let client = match Embeddings::new(settings.clone()) {
         Ok(client) => client,
         Err(error) => return Some(warning(&with_causes(&error), None)),

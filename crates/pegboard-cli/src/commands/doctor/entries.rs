@@ -16,7 +16,7 @@ use super::finding::{Check, Finding};
 use crate::nesting;
 
 /// Checks how a server is reached.
-pub(super) fn look(server: &ServerConfig, config: &Path) -> Vec<Finding> {
+pub(super) fn check_entry(server: &ServerConfig, config: &Path) -> Vec<Finding> {
     match &server.transport {
         TransportConfig::Stdio { command, args, cwd, env } => {
             let path = search_path(server);
@@ -96,7 +96,9 @@ impl Program<'_> {
         if let ProgramError::NotExecutable(file) = &error {
             let hint = match file.is_dir() {
                 true => "it is a folder; name the program in it".to_owned(),
-                false => format!("`chmod +x {}`, or name the program that runs it", crate::clients::show::quoted(file)),
+                false => {
+                    format!("`chmod +x {}`, or name the program that runs it", crate::clients::show::quote_path(file))
+                }
             };
             return Some(Finding::error(Check::NotExecutable, error.to_string(), hint));
         }
@@ -215,7 +217,7 @@ mod tests {
                 cwd: None,
             },
         );
-        let found = look(&server, Path::new("/etc/passwd"));
+        let found = check_entry(&server, Path::new("/etc/passwd"));
         let shown: Vec<String> =
             found.iter().map(|found| format!("{}: {} ({})", found.check.name(), found.message, found.hint)).collect();
         assert_eq!(shown.len(), expected.len(), "{shown:?}");

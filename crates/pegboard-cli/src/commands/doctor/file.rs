@@ -7,7 +7,7 @@ use pegboard_state::platform;
 
 use super::{
     CheckedConfig,
-    finding::{Check, Finding, count, listed},
+    finding::{Check, Finding, count, join_names},
 };
 use crate::clients::{
     secrets,
@@ -67,40 +67,42 @@ pub(super) fn unused_settings(notices: &[Problem]) -> Vec<Finding> {
 }
 
 /// Checks the values in the file and what they refer to.
-pub(super) fn references(case: &CheckedConfig) -> Vec<Finding> {
+pub(super) fn check_references(checked_config: &CheckedConfig) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if case.config.servers.iter().all(|server| !server.is_enabled) && case.problems.is_empty() {
+    if checked_config.config.servers.iter().all(|server| !server.is_enabled) && checked_config.problems.is_empty() {
         let hint = "add servers under `mcpServers`, or import those of your clients with `pegboard import --write`";
         findings.push(Finding::warning(Check::NoServers, "the configuration has no enabled server", hint));
     }
-    let written = || case.written.iter().filter(|(_, server)| !server.is_disabled);
+    let written = || checked_config.written.iter().filter(|(_, server)| !server.is_disabled);
     for (name, server) in written() {
-        findings.extend(empty_variables(server).map(|finding| finding.of(name)));
-        let unfinished: Vec<Finding> = [unexpanded(server), placeholders(server)].into_iter().flatten().collect();
+        findings.extend(find_empty_variables(server).map(|finding| finding.of(name)));
+        let unfinished: Vec<Finding> =
+            [find_unexpanded_values(server), find_placeholders(server)].into_iter().flatten().collect();
         // A file that does not exist yet is not a leaked secret.
-        let secret = plain_secrets(server).filter(|_| unfinished.is_empty());
+        let secret = find_plain_secrets(server).filter(|_| unfinished.is_empty());
         findings.extend(unfinished.into_iter().chain(secret).map(|finding| finding.of(name)));
     }
-    for server in case.config.servers.iter().filter(|server| server.is_enabled) {
+    for server in checked_config.config.servers.iter().filter(|server| server.is_enabled) {
         let file = server.env_file.as_deref().filter(|file| is_open_to_others(file));
         findings.extend(file.map(|file| readable(file).of(&server.name)));
     }
-    let folder = case.path.parent().unwrap_or(Path::new(""));
+    let folder = checked_config.path.parent().unwrap_or(Path::new(""));
     for (name, server) in written() {
-        let files = server.texts().into_iter().flat_map(named_files).map(|file| placed(file, folder));
+        let files = server.texts().into_iter().flat_map(named_files).map(|file| resolve_path(file, folder));
         findings.extend(files.filter(|file| is_open_to_others(file)).map(|file| readable(&file).of(name)));
     }
     let has_secrets = written().any(|(_, server)| !secrets::find(server).is_empty());
-    if has_secrets && is_open_to_others(&case.path) {
-        findings.push(readable(&case.path));
+    if has_secrets && is_open_to_others(&checked_config.path) {
+        findings.push(readable(&checked_config.path));
     }
     findings
 }
 
 /// Finds variables that are empty where a value is needed.
-fn empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
+fn find_empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
     let is_empty = |name: &&str| std::env::var(name).is_ok_and(|value| value.trim().is_empty());
-    let mut names: Vec<&str> = server.texts().into_iter().flat_map(variables::needed).filter(is_empty).collect();
+    let mut names: Vec<&str> =
+        server.texts().into_iter().flat_map(variables::required_variables).filter(is_empty).collect();
     names.sort_unstable();
     names.dedup();
     let finding = |name: &&str| {
@@ -117,7 +119,7 @@ fn named_files(text: &str) -> impl Iterator<Item = &str> {
 
 /// Resolves a file that is named in a configuration: from its folder, or from the home folder after
 /// `~/`.
-fn placed(file: &str, folder: &Path) -> PathBuf {
+fn resolve_path(file: &str, folder: &Path) -> PathBuf {
     match (file.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => folder.join(file),
@@ -144,7 +146,7 @@ fn places(server: &Server) -> Vec<(String, &str)> {
 }
 
 /// Finds values that only a shell would expand.
-fn unexpanded(server: &Server) -> Option<Finding> {
+fn find_unexpanded_values(server: &Server) -> Option<Finding> {
     let is_home = |text: &str| text == "~" || text.starts_with("~/");
     let is_bare = |text: &str| {
         let name = text.strip_prefix('$').unwrap_or_default();
@@ -158,7 +160,8 @@ fn unexpanded(server: &Server) -> Option<Finding> {
     });
     let found: Vec<String> = found.map(|(place, _)| place).collect();
     let verb = if found.len() == 1 { "uses" } else { "use" };
-    let message = format!("{} {verb} shell syntax, but no shell expands it", listed(found.iter().map(String::as_str)));
+    let message =
+        format!("{} {verb} shell syntax, but no shell expands it", join_names(found.iter().map(String::as_str)));
     let hint = "write `${HOME}/…` for a path in your home folder, and `${NAME}` for a variable";
     (!found.is_empty()).then(|| Finding::warning(Check::UnexpandedVariable, message, hint))
 }
@@ -171,14 +174,14 @@ fn is_shell_line(server: &Server) -> bool {
 }
 
 /// Finds placeholder values that were not replaced.
-fn placeholders(server: &Server) -> Option<Finding> {
+fn find_placeholders(server: &Server) -> Option<Finding> {
     let found: Vec<String> = places(server)
         .into_iter()
         .filter(|(place, text)| place != "command" && text.split([' ', '=']).chain([*text]).any(is_placeholder))
         .map(|(place, _)| place)
         .collect();
     let verb = if found.len() == 1 { "looks" } else { "look" };
-    let message = format!("{} {verb} like a placeholder", listed(found.iter().map(String::as_str)));
+    let message = format!("{} {verb} like a placeholder", join_names(found.iter().map(String::as_str)));
     let hint = "replace it with the real value, or preferably with a variable: `${NAME}`";
     (!found.is_empty()).then(|| Finding::warning(Check::PlaceholderValue, message, hint))
 }
@@ -191,16 +194,16 @@ fn is_placeholder(text: &str) -> bool {
     is_bracketed || is_x || is_yours || ["changeme", "change_me", "replace_me", "replaceme", "..."].contains(&&*lower)
 }
 
-fn plain_secrets(server: &Server) -> Option<Finding> {
+fn find_plain_secrets(server: &Server) -> Option<Finding> {
     let places: Vec<String> = secrets::find(server).into_iter().map(|found| found.place).collect();
-    let message = format!("plain-text secret: {}", listed(places.iter().map(String::as_str)));
+    let message = format!("plain-text secret: {}", join_names(places.iter().map(String::as_str)));
     let hint = "write `${NAME}` and set the variable, or move the secret to an `envFile`";
     (!places.is_empty()).then(|| Finding::note(Check::PlainSecret, message, hint))
 }
 
 fn readable(file: &Path) -> Finding {
     let message = format!("`{}` contains secrets and is readable by other users of this machine", file.display());
-    let hint = format!("`chmod 600 {}`", crate::clients::show::quoted(file));
+    let hint = format!("`chmod 600 {}`", crate::clients::show::quote_path(file));
     Finding::warning(Check::ReadableSecret, message, hint)
 }
 

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-pub(super) use crate::output::counted as count;
+pub(super) use crate::output::pluralize as count;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -190,7 +190,7 @@ impl Finding {
 const MOST_NAMES: usize = 5;
 
 /// Joins names: `` `a`, `b` and 3 more ``.
-pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn join_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(MOST_NAMES) {

@@ -10,9 +10,9 @@ use pegboard_http::ListenError;
 use pegboard_state::platform;
 use pegboard_upstream::{Pins, WaitingPin, config::ServerConfig};
 
-use super::finding::{Check, Finding, count, listed};
+use super::finding::{Check, Finding, count, join_names};
 use crate::{
-    clients::show::quoted,
+    clients::show::quote_path,
     commands::serve::{DEFAULT_ADDRESS, resolve},
     config::{
         Config,
@@ -23,7 +23,7 @@ use crate::{
 
 /// Checks whether the gateway could listen. `own` are the processes that already serve this
 /// configuration.
-pub(super) fn listen(config: &Config, flag: Option<&str>, own: &[u32]) -> Vec<Finding> {
+pub(super) fn check_listen_address(config: &Config, flag: Option<&str>, own: &[u32]) -> Vec<Finding> {
     let named = flag.or(config.listen.address.as_deref());
     let text = named.unwrap_or(DEFAULT_ADDRESS);
     let Ok(address) = resolve(text) else {
@@ -77,7 +77,7 @@ fn taken(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) ->
 }
 
 /// Returns the processes that serve this file.
-pub(super) fn serving(config: &Config, state: Option<&str>, file: &Path) -> Vec<u32> {
+pub(super) fn serving_processes(config: &Config, state: Option<&str>, file: &Path) -> Vec<u32> {
     let Some(state) = config.state.resolve(state) else { return Vec::new() };
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let running = running_gateways::list(&running_gateways::folder(&state)).into_iter();
@@ -112,7 +112,7 @@ fn listening_inode(line: &str, port: u16) -> Option<u64> {
 }
 
 /// Checks the state folder.
-pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
+pub(super) fn check_state_folder(config: &Config, flag: Option<&str>) -> Option<Finding> {
     let folder = config.state.resolve(flag);
     let Some(setting) = &config.holding else { return unusable(&folder?) };
     let message = match &folder {
@@ -135,13 +135,13 @@ fn unusable(folder: &Path) -> Option<Finding> {
         None => warn("cannot be created"),
         Some(found) if !found.is_dir() => warn("is not a folder, or its parent is a file"),
         Some(found) if !platform::can_write_to(found) => warn("is not writable"),
-        Some(found) if found == folder => rights(folder),
+        Some(found) if found == folder => check_permissions(folder),
         Some(_) => None,
     }
 }
 
 /// Returns the servers whose tools are held until they are approved.
-pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
+pub(super) fn find_held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     let Some(folder) = config.state.resolve(flag) else { return Vec::new() };
     let waiting = match Pins::at(state::pins(&folder)).waiting() {
         Ok(waiting) => waiting,
@@ -154,7 +154,8 @@ pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     let finding = |server: &ServerConfig| {
         let is_held = |pin: &&WaitingPin| pin.report.is_held && pin.report.server == server.name;
         let held: Vec<&str> = waiting.iter().filter(is_held).map(|pin| pin.report.tool.as_str()).collect();
-        let message = format!("{} held until approved: {}", count(held.len(), "tool"), listed(held.iter().copied()));
+        let message =
+            format!("{} held until approved: {}", count(held.len(), "tool"), join_names(held.iter().copied()));
         let hint = format!("review them with `pegboard approve {}`", server.name);
         (!held.is_empty()).then(|| Finding::warning(Check::HeldTools, message, hint).of(&server.name))
     };
@@ -162,13 +163,13 @@ pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
 }
 
 /// Checks that only the owner can write to the folder: another writer could approve tools.
-fn rights(folder: &Path) -> Option<Finding> {
+fn check_permissions(folder: &Path) -> Option<Finding> {
     let data = std::fs::metadata(folder).ok()?;
     let shown = folder.display();
     let (reason, hint) = if !platform::is_own(&data) {
         ("belongs to another user", "choose your own folder with `pegboard.stateFolder` or `--state`".to_owned())
     } else if platform::is_writable_by_others(&data) {
-        ("is writable by other users", format!("`chmod go-w {}`", quoted(folder)))
+        ("is writable by other users", format!("`chmod go-w {}`", quote_path(folder)))
     } else {
         return None;
     };

@@ -16,9 +16,9 @@ pub(super) struct Mask(SecretFilter);
 impl Mask {
     /// Collects all secrets: values given to servers, values of variables, and values that look
     /// like secrets. A server may print what it was started with.
-    pub(super) fn of(case: &CheckedConfig) -> Self {
+    pub(super) fn of(checked_config: &CheckedConfig) -> Self {
         let mut hidden = Vec::new();
-        for server in &case.config.servers {
+        for server in &checked_config.config.servers {
             let pairs: &[(String, Secret)] = match &server.transport {
                 TransportConfig::Stdio { env, .. } => env,
                 TransportConfig::Http { headers, .. } => headers,
@@ -26,10 +26,10 @@ impl Mask {
             };
             hidden.extend(pairs.iter().map(|(_, value)| value.expose().to_owned()));
         }
-        hidden.extend(case.config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()));
-        for (_, server) in &case.written {
+        hidden.extend(checked_config.config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()));
+        for (_, server) in &checked_config.written {
             hidden.extend(secrets::texts(server));
-            let names = server.texts().into_iter().flat_map(variables::needed);
+            let names = server.texts().into_iter().flat_map(variables::required_variables);
             hidden.extend(names.filter_map(|name| std::env::var(name).ok()));
         }
         Self::new(&hidden)

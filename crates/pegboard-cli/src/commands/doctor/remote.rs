@@ -14,7 +14,7 @@ use crate::commands::serve::supervisor;
 const PROBE: Duration = Duration::from_secs(10);
 
 /// Explains why a remote server failed.
-pub(super) async fn refused(config: &ServerConfig, error: &CallError) -> Finding {
+pub(super) async fn explain_failure(config: &ServerConfig, error: &CallError) -> Finding {
     let name = &config.name;
     let TransportConfig::Http { url, headers, .. } = &config.transport else {
         let message = format!("the server rejected the connection: {}", pegboard_upstream::with_causes(error));

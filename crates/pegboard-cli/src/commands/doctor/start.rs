@@ -12,7 +12,7 @@ use pegboard_upstream::{
 };
 
 use super::{
-    finding::{Check, Finding, count, listed},
+    finding::{Check, Finding, count, join_names},
     remote,
 };
 use crate::{commands::serve::supervisor, progress::Progress};
@@ -47,7 +47,7 @@ impl StartResult {
 #[derive(Debug)]
 pub(super) struct CheckedServer {
     pub(super) name: String,
-    pub(super) condition: StartResult,
+    pub(super) result: StartResult,
     /// How long it took to get ready.
     pub(super) took: Option<Duration>,
     pub(super) tools: Arc<Vec<Item>>,
@@ -56,14 +56,14 @@ pub(super) struct CheckedServer {
 }
 
 impl CheckedServer {
-    pub(super) fn new(name: &str, condition: StartResult) -> Self {
-        Self { name: name.to_owned(), condition, took: None, tools: Arc::default(), warnings: Vec::new() }
+    pub(super) fn new(name: &str, result: StartResult) -> Self {
+        Self { name: name.to_owned(), result, took: None, tools: Arc::default(), warnings: Vec::new() }
     }
 }
 
 /// Starts all servers at once, and returns each with its findings, in their order. Their tool lists
 /// are saved in the folder `manifests`, for the commands that follow.
-pub(super) async fn all(
+pub(super) async fn start_all(
     servers: Vec<ServerConfig>,
     manifests: Option<&Path>,
     progress: &Arc<Progress>,
@@ -71,7 +71,7 @@ pub(super) async fn all(
     let start = |server: ServerConfig| {
         let (progress, manifests) = (Arc::clone(progress), manifests.map(Path::to_owned));
         tokio::spawn(async move {
-            let started = one(server, manifests).await;
+            let started = start_one(server, manifests).await;
             progress.step();
             started
         })
@@ -86,30 +86,30 @@ pub(super) async fn all(
 
 /// Starts one server. Each has a fleet of its own: a failed server is not restarted while others
 /// are starting.
-async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer, Vec<Finding>) {
+async fn start_one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer, Vec<Finding>) {
     let began = Instant::now();
     let options = FleetOptions { supervisor: supervisor(), manifests, ..FleetOptions::default() };
     let (fleet, _notices) = Fleet::start_with(vec![config.clone()], options);
     fleet.settled(config.timeouts.connect + SLACK).await;
-    let mut patient = CheckedServer::new(&config.name, StartResult::Failed);
+    let mut checked_server = CheckedServer::new(&config.name, StartResult::Failed);
     let mut findings = Vec::new();
     if let Some(server) = fleet.servers().first() {
         match server.failed_start() {
-            Some(failed) => findings.extend(failure(&config, &failed).await),
+            Some(failed) => findings.extend(explain_failure(&config, &failed).await),
             None => {
-                patient.took = Some(began.elapsed());
-                findings.extend(success(server, &mut patient));
+                checked_server.took = Some(began.elapsed());
+                findings.extend(check_started(server, &mut checked_server));
             }
         }
     }
     fleet.stop().await;
     let findings = findings.into_iter().map(|finding| finding.of(&config.name)).collect();
-    (patient, findings)
+    (checked_server, findings)
 }
 
-fn success(server: &Upstream, patient: &mut CheckedServer) -> Vec<Finding> {
+fn check_started(server: &Upstream, checked_server: &mut CheckedServer) -> Vec<Finding> {
     let (lists, talk) = (server.lists(), server.talk());
-    let mut findings: Vec<Finding> = noise(&talk).into_iter().collect();
+    let mut findings: Vec<Finding> = check_stdout(&talk).into_iter().collect();
     let hint = "run its command manually to see why";
     match server.state() {
         State::Ready => {}
@@ -127,9 +127,9 @@ fn success(server: &Upstream, patient: &mut CheckedServer) -> Vec<Finding> {
             return findings;
         }
     }
-    patient.condition = StartResult::Ready;
-    patient.tools = Arc::clone(&lists.tools);
-    patient.warnings.clone_from(&lists.warnings);
+    checked_server.result = StartResult::Ready;
+    checked_server.tools = Arc::clone(&lists.tools);
+    checked_server.warnings.clone_from(&lists.warnings);
     if lists.tools.is_empty() {
         let others = lists.prompts.len() + lists.resources.len() + lists.templates.len();
         let hint = "check in its documentation what it needs to offer tools: a setting, a permission, a newer version";
@@ -138,18 +138,18 @@ fn success(server: &Upstream, patient: &mut CheckedServer) -> Vec<Finding> {
             _ => Finding::note(Check::NoTools, "the server offers prompts or resources, but no tools", hint),
         });
     }
-    findings.extend(patient.took.and_then(slow));
+    findings.extend(checked_server.took.and_then(check_start_time));
     findings
 }
 
-fn slow(took: Duration) -> Option<Finding> {
+fn check_start_time(took: Duration) -> Option<Finding> {
     let message = format!("the server took {:.0} s to start", took.as_secs_f32());
     let hint = "install it once instead of at every start (`npm install -g`, `uv tool install`), or make it `lazy`";
     (took > SLOW).then(|| Finding::warning(Check::SlowStart, message, hint))
 }
 
 /// Finds output that is not an MCP message.
-fn noise(talk: &ServerOutput) -> Option<Finding> {
+fn check_stdout(talk: &ServerOutput) -> Option<Finding> {
     let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
     let lines = count(talk.stray_count, "line");
     let message = format!("the server writes non-MCP output to standard output ({lines})");
@@ -159,10 +159,10 @@ fn noise(talk: &ServerOutput) -> Option<Finding> {
 }
 
 /// Explains why a server did not start.
-async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
+async fn explain_failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
     let talk = &failed.talk;
     // The reason is most often in its output.
-    let mut findings: Vec<Finding> = noise(talk).into_iter().collect();
+    let mut findings: Vec<Finding> = check_stdout(talk).into_iter().collect();
     let url = match &config.transport {
         TransportConfig::Http { url, .. } => url.as_str(),
         _ => "",
@@ -195,19 +195,20 @@ async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
             };
             Finding::error(Check::StartTimeout, message, hint).details(talk.stderr_lines.iter())
         }
-        ConnectError::Refused(error) => remote::refused(config, error).await,
+        ConnectError::Refused(error) => remote::explain_failure(config, error).await,
         error => Finding::error(Check::StartFailed, error.to_string(), "run its command manually to see more"),
     };
     findings.insert(0, finding);
-    findings.extend(withheld(&failed.withheld));
+    findings.extend(find_withheld_variables(&failed.withheld));
     findings
 }
 
 /// Finds variables that are set, but not passed to the server, and that it may need.
-fn withheld(names: &[String]) -> Option<Finding> {
+fn find_withheld_variables(names: &[String]) -> Option<Finding> {
     let (first, others) = names.split_first()?;
     let verb = if others.is_empty() { "is" } else { "are" };
-    let message = format!("{} {verb} set here but not passed to the server", listed(names.iter().map(String::as_str)));
+    let message =
+        format!("{} {verb} set here but not passed to the server", join_names(names.iter().map(String::as_str)));
     let quoted: Vec<String> = names.iter().map(|name| serde_json::json!(name).to_string()).collect();
     let setting = format!("\"pegboard\": {{\"inheritEnv\": [{}]}}", quoted.join(", "));
     let hint = format!("add `{setting}` to its entry, or set `{first}` under `env`");
@@ -255,9 +256,9 @@ mod tests {
 
     #[test]
     fn slow_servers() {
-        assert!(slow(Duration::from_secs(10)).is_none());
+        assert!(check_start_time(Duration::from_secs(10)).is_none());
         assert_eq!(
-            slow(Duration::from_secs(21)).map(|found| found.message).as_deref(),
+            check_start_time(Duration::from_secs(21)).map(|found| found.message).as_deref(),
             Some("the server took 21 s to start")
         );
     }
@@ -266,7 +267,7 @@ mod tests {
     fn withheld_variables() {
         let check = |names: &[&str], expected: Option<&str>| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            let found = withheld(&names).map(|found| format!("{} → {}", found.message, found.hint));
+            let found = find_withheld_variables(&names).map(|found| format!("{} → {}", found.message, found.hint));
             assert_eq!(found.as_deref(), expected);
         };
         check(&[], None);

@@ -11,7 +11,7 @@ use pegboard_upstream::Item;
 use serde_json::Value;
 
 use super::{
-    finding::{Check, Finding, count, listed},
+    finding::{Check, Finding, count, join_names},
     start::CheckedServer,
 };
 
@@ -22,24 +22,29 @@ const LONG: usize = 4_000;
 const MOST_DETAILS: usize = 5;
 
 /// Checks the tools of a server.
-pub(super) fn look(patient: &CheckedServer, settings: &GatewaySettings) -> Vec<Finding> {
-    let tools = &patient.tools;
+pub(super) fn check_tools(checked_server: &CheckedServer, settings: &GatewaySettings) -> Vec<Finding> {
+    let tools = &checked_server.tools;
     let are_texts = settings.profile == Profile::Dialect(DialectName::Bridge)
         && matches!(settings.exposure, Exposure::Always)
         && settings.clients.is_empty();
-    let findings = [broken(&patient.warnings), undescribed(tools), endless(tools), refused(tools, are_texts)];
-    findings.into_iter().flatten().map(|finding| finding.of(&patient.name)).collect()
+    let findings = [
+        find_broken_lists(&checked_server.warnings),
+        find_missing_descriptions(tools),
+        find_long_descriptions(tools),
+        find_rejected_schemas(tools, are_texts),
+    ];
+    findings.into_iter().flatten().map(|finding| finding.of(&checked_server.name)).collect()
 }
 
 /// Finds list entries that were repaired or skipped.
-fn broken(warnings: &[String]) -> Option<Finding> {
+fn find_broken_lists(warnings: &[String]) -> Option<Finding> {
     let verb = if warnings.len() == 1 { "is" } else { "are" };
     let message = format!(
         "{} of its lists {verb} invalid; Pegboard repairs or skips them, but other clients may reject them",
         count(warnings.len(), "entry").replace("entrys", "entries")
     );
     let hint = "no action needed; report it to the maintainer of the server";
-    let finding = || Finding::note(Check::BrokenList, message, hint).details(shortened(warnings.to_vec()));
+    let finding = || Finding::note(Check::BrokenList, message, hint).details(limit_details(warnings.to_vec()));
     (!warnings.is_empty()).then(finding)
 }
 
@@ -47,17 +52,18 @@ fn text(item: &Item, key: &str) -> String {
     Fields::of(&item.raw).and_then(|fields| fields.text(key)).unwrap_or_default()
 }
 
-fn undescribed(tools: &[Item]) -> Option<Finding> {
+fn find_missing_descriptions(tools: &[Item]) -> Option<Finding> {
     let names: Vec<&str> =
         tools.iter().filter(|tool| text(tool, "description").trim().is_empty()).map(|tool| tool.key.as_str()).collect();
     let verb = if names.len() == 1 { "has" } else { "have" };
-    let message = format!("{} {verb} no description: {}", count(names.len(), "tool"), listed(names.iter().copied()));
+    let message =
+        format!("{} {verb} no description: {}", count(names.len(), "tool"), join_names(names.iter().copied()));
     let hint = "models and searches can find them only by name; describe them with a `description_enricher` under \
                 `middleware`, or report it to the maintainer of the server";
     (!names.is_empty()).then(|| Finding::warning(Check::MissingDescription, message, hint))
 }
 
-fn endless(tools: &[Item]) -> Option<Finding> {
+fn find_long_descriptions(tools: &[Item]) -> Option<Finding> {
     let lengths = tools.iter().map(|tool| (tool.key.as_str(), text(tool, "description").len()));
     let long: Vec<(&str, usize)> = lengths.filter(|(_, length)| *length > LONG).collect();
     let longest = long.iter().map(|(_, length)| *length).max()?;
@@ -65,7 +71,7 @@ fn endless(tools: &[Item]) -> Option<Finding> {
     let message = format!(
         "{} {verb} of up to {longest} bytes: {}",
         count(long.len(), "tool"),
-        listed(long.iter().map(|(name, _)| *name))
+        join_names(long.iter().map(|(name, _)| *name))
     );
     let hint = "each uses tokens in every conversation that shows it; use tool search (`dialect`), or hide tools that \
                 you do not need (`tool_filter`)";
@@ -73,7 +79,7 @@ fn endless(tools: &[Item]) -> Option<Finding> {
 }
 
 /// Finds schemas that providers reject.
-fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
+fn find_rejected_schemas(tools: &[Item], are_texts: bool) -> Option<Finding> {
     let mut names = Vec::new();
     let mut reasons = Vec::new();
     for tool in tools {
@@ -101,7 +107,7 @@ fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
                     providers accept; or hide the tools (`tool_filter`), and report it to the server's maintainer";
         Finding::warning(Check::RefusedSchema, message, hint)
     };
-    Some(finding.details(shortened(reasons)))
+    Some(finding.details(limit_details(reasons)))
 }
 
 /// Joins the names of vendors, each once: `Anthropic, OpenAI`.
@@ -112,7 +118,7 @@ fn providers(providers: &[Provider]) -> String {
 }
 
 /// Returns the first lines, and the number of the others.
-fn shortened(mut lines: Vec<String>) -> Vec<String> {
+fn limit_details(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(MOST_DETAILS);
     lines.truncate(MOST_DETAILS);
     if more > 0 {

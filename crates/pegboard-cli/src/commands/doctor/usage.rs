@@ -3,11 +3,11 @@
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_gateway::Profile;
 
-use super::finding::{Check, Finding, listed};
+use super::finding::{Check, Finding, join_names};
 use crate::{config::Config, rankers::RankerName};
 
 /// Finds searches with a ranker that does not support the enabled usage learning.
-pub(super) fn look(config: &Config) -> Option<Finding> {
+pub(super) fn check_learning(config: &Config) -> Option<Finding> {
     config.usage.as_ref()?;
     let gateway = &config.gateway;
     if matches!(gateway.exposure, Exposure::Never) {
@@ -27,7 +27,7 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
     let whose = [(idle, "usage"), (idle_of_legacy, "clients that speak 2025-11-25 or older")];
     let parts = whose.iter().filter(|(names, _)| !names.is_empty()).map(|(names, whose)| {
         let verb = if names.len() == 1 { "does" } else { "do" };
-        format!("{} {verb} not learn from {whose}", listed(names.iter().copied()))
+        format!("{} {verb} not learn from {whose}", join_names(names.iter().copied()))
     });
     let parts: Vec<String> = parts.collect();
     let message = format!("`usageLearning` is enabled, but {}", parts.join(", and "));

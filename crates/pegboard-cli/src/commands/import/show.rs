@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Report, merge::ImportRow};
-use crate::clients::show::{printable, printable_line, shortened, table};
+use crate::clients::show::{printable, printable_line, shorten_path, table};
 
 /// Renders everything as one document, secrets masked.
 pub(super) fn json(report: &Report) -> Value {
@@ -57,7 +57,8 @@ pub(super) fn text(report: &Report) -> String {
 fn rows(report: &Report) -> Vec<Vec<String>> {
     let mut cells = Vec::new();
     for (at, file) in report.survey.files.iter().enumerate() {
-        let mut head = vec![file.place.client.title().to_owned(), shortened(&file.place.path, report.home.as_deref())];
+        let mut head =
+            vec![file.place.client.title().to_owned(), shorten_path(&file.place.path, report.home.as_deref())];
         let rows: Vec<&ImportRow> = report.plan.rows.iter().filter(|row| row.file == at).collect();
         if rows.is_empty() {
             let note = if file.content.is_err() { "invalid, see below" } else { "no servers" };
@@ -76,7 +77,8 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
 }
 
 fn notes(row: &ImportRow, report: &Report) -> String {
-    let project = row.project.as_ref().map(|folder| format!("only in {}", shortened(folder, report.home.as_deref())));
+    let project =
+        row.project.as_ref().map(|folder| format!("only in {}", shorten_path(folder, report.home.as_deref())));
     let notes: Vec<String> = project.into_iter().chain(row.notes.iter().map(|note| printable(note))).collect();
     notes.join("; ")
 }

@@ -95,7 +95,7 @@ impl Survey {
 
 /// Returns what a server starts or connects to, in one complete line, without secrets.
 fn line_of(server: &Server) -> String {
-    match secrets::masked(server).reach {
+    match secrets::mask(server).reach {
         ServerTransport::Remote { url, .. } => url,
         ServerTransport::Program { command, args, env, cwd, .. } => {
             let mut line = std::iter::once(command).chain(args).collect::<Vec<_>>().join(" ");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{LintPage, MAX_TOOLS_BY_MEANING};
 use crate::{
     clients::show::{printable, printable_line},
-    output::{FAINT, STRONG, wrapped},
+    output::{FAINT, STRONG, wrap},
 };
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -68,7 +68,7 @@ pub(super) fn text(page: &LintPage, width: usize) -> String {
     for findings in by_server {
         let server = &findings[0].server;
         let title = server.as_deref().map_or_else(|| "(no server)".to_owned(), printable);
-        let tools = counted(page.report.servers.get(server).copied().unwrap_or_default(), "tool");
+        let tools = pluralize(page.report.servers.get(server).copied().unwrap_or_default(), "tool");
         let _ = writeln!(text, "{TITLE}{title}{TITLE:#}  {FAINT}{tools}{FAINT:#}");
         // Findings about several tools come before those about one.
         let (several, single): (Vec<&Finding>, Vec<&Finding>) =
@@ -99,24 +99,24 @@ fn show(text: &mut String, finding: &Finding, margin: usize, width: usize) {
         Severity::Note => (NOTE, "· note"),
     };
     let rule = format!("[{}]", finding.rule);
-    let message = wrapped(&printable_line(&format!("{sign}: {} {rule}", finding.message)), margin, margin + 2, width);
+    let message = wrap(&printable_line(&format!("{sign}: {} {rule}", finding.message)), margin, margin + 2, width);
     // The first and the last word are not what is read first.
     let message = message.replacen(sign, &format!("{style}{sign}{style:#}"), 1);
     let message = message.strip_suffix(&rule).map_or(message.clone(), |rest| format!("{rest}{FAINT}{rule}{FAINT:#}"));
-    let suggestion = wrapped(&printable_line(&format!("→ {}", finding.suggestion)), margin + 2, margin + 4, width);
+    let suggestion = wrap(&printable_line(&format!("→ {}", finding.suggestion)), margin + 2, margin + 4, width);
     let _ = writeln!(text, "{message}\n{suggestion}");
 }
 
 fn summary(page: &LintPage) -> String {
     let report = &page.report;
-    let tools = counted(report.tools, "tool");
+    let tools = pluralize(report.tools, "tool");
     let what = match servers(report) {
         0 => tools,
-        servers => format!("{tools} of {}", counted(servers, "server")),
+        servers => format!("{tools} of {}", pluralize(servers, "server")),
     };
     let severities = [Severity::Error, Severity::Warning, Severity::Note].map(|one| (report.count(one), one));
     let found: Vec<String> =
-        severities.iter().filter(|(count, _)| *count > 0).map(|(count, one)| counted(*count, one.as_str())).collect();
+        severities.iter().filter(|(count, _)| *count > 0).map(|(count, one)| pluralize(*count, one.as_str())).collect();
     let mut text = match found.is_empty() {
         true => format!("{STRONG}✓{STRONG:#} {what}, no problems found\n"),
         false => format!("{what}: {}\n", found.join(", ")),
@@ -133,7 +133,7 @@ fn summary(page: &LintPage) -> String {
         );
     }
     if let Some(known) = page.known {
-        let _ = writeln!(text, "{} ignored by the baseline", counted(known.findings, "finding"));
+        let _ = writeln!(text, "{} ignored by the baseline", pluralize(known.findings, "finding"));
         if known.gone > 0 {
             let (are, them) = if known.gone == 1 {
                 ("entry of the baseline is", "it")
@@ -147,6 +147,6 @@ fn summary(page: &LintPage) -> String {
 }
 
 /// Formats a count with its noun: `1 tool`, `2 tools`.
-fn counted(number: usize, what: &str) -> String {
+fn pluralize(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -97,7 +97,7 @@ impl<'a> Report<'a> {
         if !self.withheld.is_empty() {
             text.push_str(&self.withheld_to_text());
         } else if self.hits.is_empty() {
-            text.push_str(&format!("No tool matches `{}`.\n", shortened(self.query)));
+            text.push_str(&format!("No tool matches `{}`.\n", shorten(self.query)));
         } else {
             text.push_str(&self.hits_to_text());
         }
@@ -105,8 +105,8 @@ impl<'a> Report<'a> {
             text.push_str(&format!("No tool matches these words: {}\n", self.unmatched_terms.join(", ")));
         }
         if let Some(translated) = self.translated {
-            let line = format!("Searched for in English: {}", shortened(translated));
-            text.push_str(&format!("{}\n", output::wrapped(&line, 0, 0, output::width())));
+            let line = format!("Searched for in English: {}", shorten(translated));
+            text.push_str(&format!("{}\n", output::wrap(&line, 0, 0, output::width())));
         }
         if let Some(why_not) = &self.why_not {
             text.push_str(&why_not.to_text());
@@ -121,7 +121,7 @@ impl<'a> Report<'a> {
             self.ranker,
             self.fallback.map(|fallback| format!(", {fallback} fallback")).unwrap_or_default(),
         );
-        let summary = output::wrapped(&summary, 0, 0, output::width());
+        let summary = output::wrap(&summary, 0, 0, output::width());
         text.push_str(&format!("{FAINT}{summary}{FAINT:#}\n"));
         text
     }
@@ -130,9 +130,9 @@ impl<'a> Report<'a> {
         let nearest = self.withheld[..self.withheld.len().min(NEAREST_IN_TEXT)].join(", ");
         let text = format!(
             "No tool matches `{}` well enough. Nearest: {nearest}. `--least-confidence 0` shows them.",
-            shortened(self.query)
+            shorten(self.query)
         );
-        format!("{}\n", output::wrapped(&text, 0, 0, output::width()))
+        format!("{}\n", output::wrap(&text, 0, 0, output::width()))
     }
 
     fn hits_to_text(&self) -> String {
@@ -168,7 +168,7 @@ impl<'a> Report<'a> {
             let why = hit.why.iter().flatten().take(REASONS_IN_TEXT).map(ReasonReport::to_text);
             let why = why.collect::<Vec<_>>().join(", ");
             if !why.is_empty() {
-                text.push_str(&format!("{}\n", output::wrapped(&why, INDENT, INDENT, output::width())));
+                text.push_str(&format!("{}\n", output::wrap(&why, INDENT, INDENT, output::width())));
             }
         }
         text
@@ -200,7 +200,7 @@ fn score_text(score: &Value) -> String {
     }
 }
 
-fn shortened(text: &str) -> Cow<'_, str> {
+fn shorten(text: &str) -> Cow<'_, str> {
     excerpt(text, 80)
 }
 

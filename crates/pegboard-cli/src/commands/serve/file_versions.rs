@@ -21,16 +21,16 @@ pub(super) type FileVersion = Option<(Option<SystemTime>, u64, u64)>;
 pub(super) type FileVersions = BTreeMap<PathBuf, FileVersion>;
 
 /// Returns the version of the file at `path`.
-pub(super) fn mark(path: &Path) -> FileVersion {
+pub(super) fn file_version(path: &Path) -> FileVersion {
     let data = fs::metadata(path).ok()?;
     Some((data.modified().ok(), data.len(), file_number(&data)))
 }
 
 /// Returns the versions of these files.
-pub(super) async fn look(paths: impl Iterator<Item = PathBuf>) -> FileVersions {
+pub(super) async fn file_versions(paths: impl Iterator<Item = PathBuf>) -> FileVersions {
     let paths: Vec<PathBuf> = paths.collect();
-    let look = || paths.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark)).collect();
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    let read = || paths.into_iter().map(|path| (file_version(&path), path)).map(|(mark, path)| (path, mark)).collect();
+    tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
 
 /// Reads the configuration at `path` with `load`, and returns it with the versions of its files.
@@ -39,11 +39,11 @@ pub(super) fn read(
     load: impl FnOnce() -> Result<Content, CliError>,
 ) -> (Result<Config, CliError>, FileVersions) {
     // Before it is read: what is written meanwhile is seen then.
-    let own = mark(path);
+    let own = file_version(path);
     let (config, others) = match load() {
         Ok(content) => content.read_watching(),
         Err(error) => (Err(error), Vec::new()),
     };
-    let others = others.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark));
+    let others = others.into_iter().map(|path| (file_version(&path), path)).map(|(mark, path)| (path, mark));
     (config, others.chain([(path.to_owned(), own)]).collect())
 }

@@ -30,7 +30,7 @@ use crate::{
 
 /// Poll interval of the files. File system notifications would save the polling, but miss changes
 /// on network drives, behind links and in folders that are replaced.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The configuration in use, and where it comes from.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct ConfigWatcher {
     pub(super) waits_for_trust: bool,
     pub(super) gateway: Arc<Gateway>,
     /// The guard of the listener, if there is one.
-    pub(super) door: Option<GuardHandle>,
+    pub(super) guard: Option<GuardHandle>,
     pub(super) ranker: Option<RankerName>,
     /// The bonus of each literal hit, for rankers that have it.
     pub(super) token_bonus: f64,
@@ -67,11 +67,11 @@ pub(super) struct ConfigWatcher {
 impl ConfigWatcher {
     /// Applies every change of the files, for ever. A file with mistakes is rejected as a whole,
     /// and everything stays as it was.
-    pub(super) async fn follow(mut self) {
+    pub(super) async fn watch_files(mut self) {
         let mut unsettled = None;
         loop {
             let asked = tokio::select! {
-                () = tokio::time::sleep(LOOK) => None,
+                () = tokio::time::sleep(POLL_INTERVAL) => None,
                 Some(asked) = self.requests.recv() => Some(asked),
             };
             if let Some(asked) = asked {
@@ -84,8 +84,8 @@ impl ConfigWatcher {
                 let _ = self.reload().await;
                 continue;
             }
-            let seen = self.seen();
-            let now = file_versions::look(seen.keys().cloned()).await;
+            let seen = self.last_versions();
+            let now = file_versions::file_versions(seen.keys().cloned()).await;
             if now == seen {
                 unsettled = None;
                 continue;
@@ -101,12 +101,12 @@ impl ConfigWatcher {
     }
 
     /// Returns the versions of the files at the last attempt to read them.
-    fn seen(&self) -> FileVersions {
+    fn last_versions(&self) -> FileVersions {
         self.files.clone().into_iter().chain(self.model.seen()).collect()
     }
 
     async fn reload(&mut self) -> Result<Change, String> {
-        self.model.look().await;
+        self.model.refresh_version().await;
         let (path, needs_trust) = (self.path.clone(), self.needs_trust.clone());
         let load = move || load(&path, needs_trust.as_ref().map(Option::as_deref));
         let path = self.path.clone();
@@ -115,11 +115,11 @@ impl ConfigWatcher {
         self.files = files;
         self.waits_for_trust = read.is_err() && self.needs_trust.is_some() && !self.is_trusted();
         let taken = match read {
-            Ok(config) => self.take(config).await,
+            Ok(config) => self.apply(config).await,
             Err(error) => Err(error.in_one_line()),
         };
         match &taken {
-            Ok(change) => tell(&self.path, change),
+            Ok(change) => log_change(&self.path, change),
             Err(reason) => {
                 let file = self.path.display();
                 tracing::error!(%file, "configuration rejected, previous one kept: {reason}");
@@ -135,9 +135,9 @@ impl ConfigWatcher {
         state.is_none_or(|state| trust::is_file_trusted(&self.path, state))
     }
 
-    async fn take(&mut self, mut config: Config) -> Result<Change, String> {
+    async fn apply(&mut self, mut config: Config) -> Result<Change, String> {
         let has_tokens = !config.gateway.tokens.is_empty();
-        if let Some(error) = self.door.as_ref().and_then(|door| door.check(has_tokens).err()) {
+        if let Some(error) = self.guard.as_ref().and_then(|guard| guard.check(has_tokens).err()) {
             return Err(format!("{error} ({})", error.hint()));
         }
         if let Some(missing) = self.find_missing(&config) {
@@ -145,20 +145,20 @@ impl ConfigWatcher {
         }
         config::state::check_approvals(&config, self.state.as_deref()).map_err(|error| error.in_one_line())?;
         super::log_notices(&config);
-        self.warn_of_the_fixed(&config.listen, &config.telemetry);
+        self.warn_about_fixed_settings(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
-        let rankers = self.rankers(&config).await?;
-        self.learn_as(config.usage).await;
+        let rankers = self.changed_rankers(&config).await?;
+        self.switch_learning(config.usage).await;
         config.gateway.learner = self.learner.clone().map(|learner| learner as Arc<dyn Learner>);
-        config.gateway.after_change = Some(memory::give_back);
+        config.gateway.after_change = Some(memory::release_free_memory);
         let tokens = self.gateway.tokens();
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
         if self.gateway.tokens() != tokens {
             self.log.end_followers();
         }
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
-        if let Some(door) = &self.door
-            && let Err(error) = door.replace(super::guard(&config.listen, self.gateway.tokens()))
+        if let Some(guard) = &self.guard
+            && let Err(error) = guard.replace(super::guard(&config.listen, self.gateway.tokens()))
         {
             return Err(error.to_string());
         }
@@ -177,7 +177,7 @@ impl ConfigWatcher {
     }
 
     /// Switches usage learning to other settings, if they changed.
-    async fn learn_as(&mut self, usage: Option<HabitSettings>) {
+    async fn switch_learning(&mut self, usage: Option<HabitSettings>) {
         if self.learner.as_ref().map(|learner| learner.settings()) == usage {
             return;
         }
@@ -187,9 +187,9 @@ impl ConfigWatcher {
     }
 
     /// Returns other rankers, if the configuration asks for them.
-    async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
-        let is_other_model = self.model.follow(config.model.as_deref()).await?;
-        let chosen = embeddings::chosen(config);
+    async fn changed_rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
+        let is_other_model = self.model.update(config.model.as_deref()).await?;
+        let chosen = embeddings::configured_endpoint(config);
         let bonus = config.gateway.discovery.token_bonus;
         let is_same_ranker = config.ranker == self.ranker && bonus == self.token_bonus;
         if is_same_ranker && !is_other_model && chosen == self.embeddings {
@@ -203,7 +203,7 @@ impl ConfigWatcher {
     }
 
     /// Warns about changes that need a restart.
-    fn warn_of_the_fixed(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
+    fn warn_about_fixed_settings(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
         let fixed = |listen: &ListenConfig| {
             (
                 listen.address.clone(),
@@ -240,7 +240,7 @@ fn load(path: &Path, needs_trust: Option<Option<&str>>) -> Result<Content, CliEr
     }
 }
 
-fn tell(path: &Path, change: &Change) {
+fn log_change(path: &Path, change: &Change) {
     let (file, servers) = (path.display(), &change.servers);
     if change.is_empty() {
         return tracing::info!(%file, "configuration reloaded without changes");

@@ -7,19 +7,19 @@ use std::{
 
 use pegboard_engine::Model;
 
-use super::file_versions::{FileVersion, mark};
+use super::file_versions::{FileVersion, file_version};
 use crate::{error::CliError, models};
 
 /// A model file, and its version just before it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ModelFile {
     path: PathBuf,
-    mark: FileVersion,
+    version: FileVersion,
 }
 
 impl ModelFile {
     fn at(path: PathBuf) -> Self {
-        Self { mark: mark(&path), path }
+        Self { version: file_version(&path), path }
     }
 }
 
@@ -50,11 +50,11 @@ impl WatchedModel {
 
     /// Returns the selected file, with its version at the last attempt to read it.
     pub(super) fn seen(&self) -> Option<(PathBuf, FileVersion)> {
-        self.wanted.clone().map(|wanted| (wanted.path, wanted.mark))
+        self.wanted.clone().map(|wanted| (wanted.path, wanted.version))
     }
 
     /// Records the present version of the file.
-    pub(super) async fn look(&mut self) {
+    pub(super) async fn refresh_version(&mut self) {
         if let Some(wanted) = self.wanted.clone() {
             self.wanted = tokio::task::spawn_blocking(|| ModelFile::at(wanted.path)).await.ok();
         }
@@ -62,7 +62,7 @@ impl WatchedModel {
 
     /// Switches to the selected file, and returns whether the model changed. While the file in use
     /// is damaged or missing, its model stays. A newly selected file must exist.
-    pub(super) async fn follow(&mut self, configured: Option<&Path>) -> Result<bool, String> {
+    pub(super) async fn update(&mut self, configured: Option<&Path>) -> Result<bool, String> {
         let path = self.flag.clone().or_else(|| configured.map(Path::to_owned));
         let used = self.used.clone();
         let read = move || {

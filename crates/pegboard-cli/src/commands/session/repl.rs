@@ -46,17 +46,17 @@ impl Validator for NameCompleter {}
 impl Helper for NameCompleter {}
 
 /// Reads commands until the user ends the session.
-pub(super) fn run(talk: &mut SessionRunner) -> Result<Outcome, CliError> {
+pub(super) fn run(runner: &mut SessionRunner) -> Result<Outcome, CliError> {
     let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
     let mut editor: Editor<NameCompleter, DefaultHistory> = Editor::new().map_err(failed)?;
     output::text(&format!(
         "{FAINT}{} dialect; type `help` for the commands{FAINT:#}\n",
-        talk.session.dialect().name()
+        runner.session.dialect().name()
     ))?;
     loop {
         let mut names: Vec<String> = ["list", "prompt", "help", "quit"].map(str::to_owned).to_vec();
-        names.extend(talk.session.visible_names());
-        names.extend(talk.session.known_names());
+        names.extend(runner.session.visible_names());
+        names.extend(runner.session.known_names());
         names.sort();
         names.dedup();
         editor.set_helper(Some(NameCompleter { names }));
@@ -74,7 +74,7 @@ pub(super) fn run(talk: &mut SessionRunner) -> Result<Outcome, CliError> {
         match line {
             "quit" | "exit" => return Ok(Outcome::Yes),
             "help" => output::text(HELP)?,
-            line => match request(line, &talk.session.known_names()).and_then(|request| serve(talk, &request)) {
+            line => match request(line, &runner.session.known_names()).and_then(|request| serve(runner, &request)) {
                 Ok(answer) => output::text(&to_text(&answer))?,
                 Err(error) => output::text(&format!("{error}\n"))?,
             },

@@ -2,7 +2,7 @@
 
 use pegboard_gateway::control::{ServerStatus, Status};
 
-use super::units::{long, some};
+use super::units::{format_count, format_long};
 use crate::terminal_text::one_line;
 
 /// Maximum width of a line.
@@ -15,7 +15,7 @@ pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     let is_other = before.is_none_or(|before| process(before) != process(now));
     if is_other {
         let place = now.gateway.endpoint.as_deref().unwrap_or("stdio");
-        lines.push(format!("gateway {}: {place}, up {}", now.gateway.version, long(now.gateway.uptime_ms)));
+        lines.push(format!("gateway {}: {place}, up {}", now.gateway.version, format_long(now.gateway.uptime_ms)));
     }
     let refused = |status: &Status| status.configuration.as_ref().and_then(|file| file.refused.clone());
     let (was, is) = (before.and_then(refused), refused(now));
@@ -28,7 +28,7 @@ pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     let named = |servers: &'_ [ServerStatus], name: &str| servers.iter().position(|one| one.report.name == name);
     for server in &now.servers {
         let old = named(servers, &server.report.name).map(|at| &servers[at]);
-        if old.map(said) != Some(said(server)) {
+        if old.map(reported_fields) != Some(reported_fields(server)) {
             lines.push(line(server));
         }
     }
@@ -39,19 +39,19 @@ pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
 }
 
 /// Returns the fields of a server whose changes are printed.
-fn said(server: &ServerStatus) -> (&str, &Option<String>, usize, &str) {
+fn reported_fields(server: &ServerStatus) -> (&str, &Option<String>, usize, &str) {
     let report = &server.report;
     (&report.state, &report.reason, report.tools, &report.breaker.state)
 }
 
 fn line(server: &ServerStatus) -> String {
     let report = &server.report;
-    let mut line = format!("{}: {}, {}", report.name, report.state, some(report.tools as u64, "tool", "tools"));
+    let mut line = format!("{}: {}, {}", report.name, report.state, format_count(report.tools as u64, "tool", "tools"));
     if let Some(reason) = &report.reason {
         line.push_str(&format!("; {reason}"));
     }
     if let Some(next) = report.retry_in_ms {
-        line.push_str(&format!("; retry in {}", long(next)));
+        line.push_str(&format!("; retry in {}", format_long(next)));
     }
     match report.breaker.state.as_str() {
         "open" => line.push_str("; circuit breaker open"),

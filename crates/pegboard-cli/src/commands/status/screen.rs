@@ -8,7 +8,7 @@ use pegboard_gateway::{
     control::{ServerStatus, Status},
 };
 
-use super::units::{long, short, some};
+use super::units::{format_count, format_long, format_short};
 use crate::{
     output::{FAINT, STRONG, count},
     platform::output_size,
@@ -68,9 +68,9 @@ pub(super) fn summary(name: &str, status: &Status, width: usize) -> String {
     let failed = status.servers.iter().filter(|server| server.report.state == "failed").count();
     let (style, failed) = if failed > 0 { (BAD, format!(", {failed} failed")) } else { (PLAIN, String::new()) };
     let mut text = Text { text: String::new(), width };
-    let servers = some(status.servers.len() as u64, "server", "servers");
+    let servers = format_count(status.servers.len() as u64, "server", "servers");
     let name = clean(name);
-    let rest = format!("up {}, {servers}{failed}", long(status.gateway.uptime_ms));
+    let rest = format!("up {}, {servers}{failed}", format_long(status.gateway.uptime_ms));
     if columns_of(&name) + rest.len() + 2 <= width {
         text.text.push_str(&format!("{TITLE}{name}{TITLE:#}  {style}{rest}{style:#}\n"));
     } else {
@@ -108,12 +108,13 @@ impl Text {
 fn head(status: &Status, text: &mut Text) {
     let about = &status.gateway;
     let place = about.endpoint.as_deref().unwrap_or("stdio");
-    let whole = format!("Pegboard {}  {place}  up {}  process {}", about.version, long(about.uptime_ms), about.pid);
+    let whole =
+        format!("Pegboard {}  {place}  up {}  process {}", about.version, format_long(about.uptime_ms), about.pid);
     if columns_of(&whole) <= text.width {
         text.line(STRONG, &whole);
     } else {
         text.line(STRONG, &format!("Pegboard {}  {place}", about.version));
-        text.line(PLAIN, &format!("up {}  process {}", long(about.uptime_ms), about.pid));
+        text.line(PLAIN, &format!("up {}  process {}", format_long(about.uptime_ms), about.pid));
     }
     let Some(configuration) = &status.configuration else { return };
     text.line(FAINT, &file(status));
@@ -137,25 +138,25 @@ fn servers(status: &Status, text: &mut Text) {
     let of = |state: &str| status.servers.iter().filter(|server| server.report.state == state).count();
     let states = STATES.iter().map(|state| (of(state), state)).filter(|(number, _)| *number > 0);
     let states: Vec<String> = states.map(|(number, state)| format!("{number} {state}")).collect();
-    let servers = some(status.servers.len() as u64, "server", "servers");
+    let servers = format_count(status.servers.len() as u64, "server", "servers");
     let states = if states.is_empty() { String::new() } else { format!(" ({})", states.join(", ")) };
-    let tools = some(status.tools as u64, "tool", "tools");
+    let tools = format_count(status.tools as u64, "tool", "tools");
     text.wrapped(PLAIN, 0, &format!("{servers}{states}, {tools} for clients"), MAX_NOTE_LINES);
 }
 
 fn sessions(status: &Status, text: &mut Text) {
     let sessions = &status.sessions;
-    let whole = some(sessions.count as u64, "session", "sessions");
+    let whole = format_count(sessions.count as u64, "session", "sessions");
     let named = sessions.clients.iter().take(MAX_CLIENTS).map(|client| {
         let name = if client.client.is_empty() { "unnamed client" } else { &client.client };
         let name = one_line(name);
         let number = if client.sessions > 1 { format!(" ×{}", client.sessions) } else { String::new() };
-        format!("{name} ({}){number}, idle for {}", client.profile, long(client.idle_ms))
+        format!("{name} ({}){number}, idle for {}", client.profile, format_long(client.idle_ms))
     });
     let mut clients: Vec<String> = named.collect();
     let rest = sessions.clients.len().saturating_sub(MAX_CLIENTS);
     if rest > 0 {
-        clients.push(format!("{} more", some(rest as u64, "client", "clients")));
+        clients.push(format!("{} more", format_count(rest as u64, "client", "clients")));
     }
     let clients = if clients.is_empty() { String::new() } else { format!(": {}", clients.join("; ")) };
     text.wrapped(PLAIN, 0, &format!("{whole}{clients}"), MAX_NOTE_LINES);
@@ -163,18 +164,18 @@ fn sessions(status: &Status, text: &mut Text) {
 
 fn totals(status: &Status, text: &mut Text) {
     let Some(totals) = &status.totals else { return };
-    let mut searches = some(totals.hits + totals.misses, "search", "searches");
+    let mut searches = format_count(totals.hits + totals.misses, "search", "searches");
     if totals.misses > 0 {
         searches.push_str(&format!(", {} without hits", count(totals.misses)));
     }
     if let (Some(p50), Some(p99)) = (totals.search_latency.p50_us, totals.search_latency.p99_us) {
-        searches.push_str(&format!("; p50 {}, p99 {}", short(p50), short(p99)));
+        searches.push_str(&format!("; p50 {}, p99 {}", format_short(p50), format_short(p99)));
     }
     text.wrapped(PLAIN, 0, &searches, MAX_NOTE_LINES);
-    let lists = some(totals.lists, "list", "lists");
+    let lists = format_count(totals.lists, "list", "lists");
     text.wrapped(PLAIN, 0, &format!("about {} tokens saved in {lists}", count(totals.tokens_saved)), MAX_NOTE_LINES);
     if totals.suspended_calls > 0 {
-        let calls = some(totals.suspended_calls as u64, "call waits", "calls wait");
+        let calls = format_count(totals.suspended_calls as u64, "call waits", "calls wait");
         text.wrapped(WAITING, 0, &format!("{calls} for client input"), MAX_NOTE_LINES);
     }
 }
@@ -182,9 +183,9 @@ fn totals(status: &Status, text: &mut Text) {
 /// Adds the state of the external embedding model.
 fn embeddings(status: &Status, text: &mut Text) {
     let Some(one) = &status.embeddings else { return };
-    let (embedded, tools) = (count(one.embedded as u64), some(one.tools as u64, "tool", "tools"));
+    let (embedded, tools) = (count(one.embedded as u64), format_count(one.tools as u64, "tool", "tools"));
     let refused = if one.refused > 0 { format!(" ({} rejected)", count(one.refused as u64)) } else { String::new() };
-    let asked = some(one.fetched + one.known + one.without, "query", "queries");
+    let asked = format_count(one.fetched + one.known + one.without, "query", "queries");
     let without =
         if one.without > 0 { format!(", {} without an embedding", count(one.without)) } else { String::new() };
     let words = format!("embeddings of {}: {embedded} of {tools}{refused}; {asked}{without}", one_line(&one.model));
@@ -200,11 +201,11 @@ fn pins(status: &Status, text: &mut Text) {
     let held = status.pins.iter().filter(|pin| pin.is_held).count();
     let others = status.pins.len() - held;
     if held > 0 {
-        let words = format!("{} for approval", some(held as u64, "tool waits", "tools wait"));
+        let words = format!("{} for approval", format_count(held as u64, "tool waits", "tools wait"));
         text.wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
     }
     if others > 0 {
-        let words = format!("{} not as approved, but not held", some(others as u64, "tool is", "tools are"));
+        let words = format!("{} not as approved, but not held", format_count(others as u64, "tool is", "tools are"));
         text.wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
     }
     for pin in status.pins.iter().take(MAX_PINS) {
@@ -288,8 +289,8 @@ fn cell(column: &str, server: &ServerStatus) -> String {
         "TOOLS" => count(report.tools as u64),
         "CALLS" => count(report.calls.total),
         "ERRORS" => count(report.calls.failed + server.tool_errors),
-        "P50" => server.latency.p50_us.map(short).unwrap_or_default(),
-        _ => server.latency.p99_us.map(short).unwrap_or_default(),
+        "P50" => server.latency.p50_us.map(format_short).unwrap_or_default(),
+        _ => server.latency.p99_us.map(format_short).unwrap_or_default(),
     }
 }
 
@@ -299,7 +300,7 @@ fn note(server: &ServerStatus) -> (Style, String) {
     let mut notes = Vec::new();
     // First, since long reasons are cut.
     if let Some(next) = report.retry_in_ms {
-        let next = if next < 1000 { "now".to_owned() } else { format!("in {}", long(next)) };
+        let next = if next < 1000 { "now".to_owned() } else { format!("in {}", format_long(next)) };
         notes.push(format!("retry {next}"));
     }
     if let Some(reason) = &report.reason {
@@ -307,8 +308,9 @@ fn note(server: &ServerStatus) -> (Style, String) {
     }
     match report.breaker.state.as_str() {
         "open" => {
-            let pause = report.breaker.retry_in_ms.map_or_else(String::new, |left| format!(" for {}", long(left)));
-            let failures = some(report.breaker.failures.into(), "failure", "failures");
+            let pause =
+                report.breaker.retry_in_ms.map_or_else(String::new, |left| format!(" for {}", format_long(left)));
+            let failures = format_count(report.breaker.failures.into(), "failure", "failures");
             notes.push(format!("circuit breaker open{pause} after {failures} in a row"));
         }
         "half-open" => notes.push("circuit breaker half-open, waiting for a test call".to_owned()),
@@ -316,7 +318,7 @@ fn note(server: &ServerStatus) -> (Style, String) {
     }
     let is_bad = !notes.is_empty();
     if report.calls.running > 0 {
-        notes.push(format!("{} running", some(report.calls.running, "call", "calls")));
+        notes.push(format!("{} running", format_count(report.calls.running, "call", "calls")));
     }
     if report.is_from_manifest {
         notes.push("cached tool list".to_owned());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::output::count;
 
 /// Formats a long duration, in its two largest units.
-pub(super) fn long(ms: u64) -> String {
+pub(super) fn format_long(ms: u64) -> String {
     let seconds = ms / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
@@ -17,7 +17,7 @@ pub(super) fn long(ms: u64) -> String {
 }
 
 /// Formats a short duration.
-pub(super) fn short(us: u64) -> String {
+pub(super) fn format_short(us: u64) -> String {
     let time = Duration::from_micros(us);
     match us {
         0..1000 => format!("{us} µs"),
@@ -29,7 +29,7 @@ pub(super) fn short(us: u64) -> String {
 }
 
 /// Formats a count with its noun.
-pub(super) fn some(number: u64, one: &str, several: &str) -> String {
+pub(super) fn format_count(number: u64, one: &str, several: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {several}", count(number)) }
 }
 
@@ -40,16 +40,16 @@ mod tests {
     #[test]
     fn times_and_numbers() {
         let check = |found: String, expected: &str| assert_eq!(found, expected);
-        check(long(0), "0 s");
-        check(long(61_000), "1 min 1 s");
-        check(long(7_260_000), "2 h 1 min");
-        check(long(90_000_000), "1 d 1 h");
-        check(short(80), "80 µs");
-        check(short(1_240), "1.2 ms");
-        check(short(46_000), "46 ms");
-        check(short(2_500_000), "2.5 s");
-        check(short(300_000_000), "5 min");
-        check(some(1, "tool", "tools"), "1 tool");
-        check(some(1_234_567, "tool", "tools"), "1,234,567 tools");
+        check(format_long(0), "0 s");
+        check(format_long(61_000), "1 min 1 s");
+        check(format_long(7_260_000), "2 h 1 min");
+        check(format_long(90_000_000), "1 d 1 h");
+        check(format_short(80), "80 µs");
+        check(format_short(1_240), "1.2 ms");
+        check(format_short(46_000), "46 ms");
+        check(format_short(2_500_000), "2.5 s");
+        check(format_short(300_000_000), "5 min");
+        check(format_count(1, "tool", "tools"), "1 tool");
+        check(format_count(1_234_567, "tool", "tools"), "1,234,567 tools");
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     commands::serve::stop_signal,
     error::CliError,
     gateway_client::{EndpointError, GatewayEndpoint},
-    output::{self, FAINT, counted},
+    output::{self, FAINT, pluralize},
     platform::output_size,
     terminal_text,
 };
@@ -26,17 +26,17 @@ const USUAL_ROWS: usize = 24;
 
 /// Shows the gateway until the user stops the program. It must be running at first; later it may
 /// stop and come back.
-pub(super) async fn watch(door: &GatewayEndpoint) -> Result<Outcome, CliError> {
+pub(super) async fn watch(endpoint: &GatewayEndpoint) -> Result<Outcome, CliError> {
     tokio::select! {
-        watched = follow(door) => watched,
+        watched = follow(endpoint) => watched,
         () = stop_signal() => Ok(Outcome::Yes),
     }
 }
 
-async fn follow(door: &GatewayEndpoint) -> Result<Outcome, CliError> {
-    let mut status = match door.status().await {
+async fn follow(endpoint: &GatewayEndpoint) -> Result<Outcome, CliError> {
+    let mut status = match endpoint.status().await {
         Ok(status) => status,
-        Err(error) => return super::fail(door, error),
+        Err(error) => return super::fail(endpoint, error),
     };
     let mut show: Box<dyn StatusDisplay> =
         if is_screen() { Box::new(AlternateScreen::open()?) } else { Box::<ChangeLines>::default() };
@@ -47,7 +47,7 @@ async fn follow(door: &GatewayEndpoint) -> Result<Outcome, CliError> {
     show.status(&status)?;
     loop {
         ticks.tick().await;
-        match door.status().await {
+        match endpoint.status().await {
             Ok(newer) => {
                 status = newer;
                 show.status(&status)?;
@@ -91,7 +91,7 @@ impl AlternateScreen {
             frame.push_str(&format!("{line}\u{1b}[K\n"));
         }
         if fitting < lines.len() {
-            frame.push_str(&format!("{FAINT}… {}{FAINT:#}\u{1b}[K\n", counted(lines.len() - fitting, "more line")));
+            frame.push_str(&format!("{FAINT}… {}{FAINT:#}\u{1b}[K\n", pluralize(lines.len() - fitting, "more line")));
         }
         frame.push_str("\u{1b}[J");
         output::text(&frame)

@@ -29,16 +29,16 @@ impl Inline {
     /// Adds a character and shows everything that is decided.
     pub(super) fn push(&mut self, c: char, flow: &mut Flow) {
         self.held.push(c);
-        self.settle(false, flow);
+        self.show_decided(false, flow);
     }
 
     /// Shows the rest at the end of the line.
     pub(super) fn finish(&mut self, flow: &mut Flow) {
-        self.settle(true, flow);
+        self.show_decided(true, flow);
         self.last = None;
     }
 
-    fn settle(&mut self, is_whole: bool, flow: &mut Flow) {
+    fn show_decided(&mut self, is_whole: bool, flow: &mut Flow) {
         while !self.held.is_empty() {
             let reader = InlineReader { text: &self.held, is_whole: is_whole || self.held.len() > MAX_HELD, depth: 0 };
             let Some((used, glyphs)) = reader.read(self.last, self.style) else { return };
