@@ -1,4 +1,5 @@
-//! Pegboard beside other gateways, all on stdio, one after another in front of the same twenty real servers.
+//! Comparison with other gateways, all on stdio, one after another in front of the same twenty real
+//! servers.
 
 use std::{fs, path::Path, process::Command, time::Instant};
 
@@ -12,32 +13,32 @@ use crate::{
     say,
 };
 
-/// Searches and calls of each gateway. FastMCP takes a fifth of a second for one.
+/// Number of searches and calls of each gateway. FastMCP takes a fifth of a second for one.
 const CALLS: usize = 60;
 
-/// Calls that are made first and not counted.
+/// Number of calls before the measurement.
 const WARM_UP: usize = 6;
 
-/// Requests with the tools that answer them.
+/// The file of labelled queries.
 const QUERIES: &str = "testkit/peers/bench/queries.jsonl";
 
-/// The configuration that all gateways get.
+/// The configuration of all gateways.
 const CONFIG: &str = "target/compare.json";
 
-/// The lines of `README.md` around the table.
+/// The marks around the table in `README.md`.
 const MARKS: [&str; 2] = ["<!-- compare:begin -->\n", "<!-- compare:end -->"];
 
 /// One gateway to measure.
 struct Gateway {
     title: &'static str,
-    /// Prints a line that ends in the version.
+    /// A command that prints a line that ends in the version.
     version: &'static [&'static str],
     command: &'static [&'static str],
-    /// The tool that searches, if there is one.
+    /// The search tool, if there is one.
     search: Option<&'static str>,
-    /// Between the names of a server and a tool.
+    /// The separator between the names of a server and a tool.
     separator: &'static str,
-    /// A call of `echo` of the server `everything`.
+    /// Returns a call of `echo` of the server `everything`.
     echo: fn() -> Value,
 }
 
@@ -74,7 +75,7 @@ struct Labelled {
     tools: Vec<String>,
 }
 
-/// What was measured of one gateway.
+/// The measurements of one gateway.
 #[derive(Debug)]
 struct Figures {
     title: String,
@@ -88,14 +89,14 @@ struct Figures {
 
 #[derive(Debug)]
 struct SearchFigures {
-    /// Queries with a right tool in the answer.
+    /// Number of queries with a right tool in the answer.
     found: usize,
     of: usize,
     answer_tokens: usize,
     ms: f64,
 }
 
-/// Measures all gateways, prints the table, and puts it into `README.md` if wanted.
+/// Measures all gateways, prints the table, and writes it into `README.md` if `is_written`.
 pub(crate) fn run(is_written: bool) -> Result<(), String> {
     peers::install()?;
     peers::install_bench()?;
@@ -115,7 +116,7 @@ pub(crate) fn run(is_written: bool) -> Result<(), String> {
     if is_written { write_readme(&table) } else { Ok(()) }
 }
 
-/// The definitions of all tools; each label must be one of them.
+/// Returns the definitions of all tools; each label must be one of them.
 fn list_all(queries: &[Labelled]) -> Result<Vec<Value>, String> {
     let text = fs::read_to_string(CONFIG).map_err(|error| error.to_string())?;
     let mut config: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -161,7 +162,7 @@ fn measure(gateway: &Gateway, queries: &[Labelled], tokens: &CoreBPE) -> Result<
     })
 }
 
-/// Asks all queries once for what the answers hold, and then again for the time.
+/// Sends all queries once to evaluate the answers, and then again to measure the time.
 fn search(
     pipe: &mut Pipe,
     tool: &str,
@@ -186,13 +187,13 @@ fn search(
     Ok(SearchFigures { found, of: queries.len(), answer_tokens: at(&sizes, 0.5) as usize, ms })
 }
 
-/// The text of a result, as the model reads it.
+/// Returns the text of a result, as the model reads it.
 fn answer_text(answer: &Value) -> String {
     let parts = answer["result"]["content"].as_array().into_iter().flatten();
     parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether the name occurs, and not only as a part of another one.
+/// Returns whether the name occurs, and not only as a part of another one.
 fn names_tool(text: &str, name: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || "_-".contains(character);
     text.match_indices(name)
@@ -218,7 +219,7 @@ fn command(words: &[&str]) -> Command {
     command
 }
 
-/// The last word that the program prints about itself.
+/// Returns the last word of the program's version output.
 fn version(words: &[&str]) -> Result<String, String> {
     let output = command(words).output().map_err(|error| format!("cannot run `{}`: {error}", words[0]))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -236,7 +237,7 @@ fn read_queries(text: &str) -> Result<Vec<Labelled>, String> {
     text.lines().map(read).collect()
 }
 
-/// A Markdown table with a column for each gateway.
+/// Returns a Markdown table with a column for each gateway.
 fn table(figures: &[Figures], servers: usize, tools: usize, tokens: usize) -> String {
     let row = |title: &str, cell: &dyn Fn(&Figures) -> String| {
         let cells: Vec<String> = figures.iter().map(cell).collect();
@@ -263,7 +264,7 @@ fn milliseconds(ms: f64) -> String {
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// The number with commas between groups of three digits.
+/// Returns the number with commas between groups of three digits.
 fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -277,7 +278,7 @@ fn write_readme(table: &str) -> Result<(), String> {
     fs::write("README.md", filled).map_err(|error| format!("cannot write `README.md`: {error}"))
 }
 
-/// The text with the table between the marks.
+/// Returns the text with the table between the marks.
 fn fill(text: &str, table: &str) -> Option<String> {
     let (before, rest) = text.split_once(MARKS[0])?;
     let (_, after) = rest.split_once(MARKS[1])?;

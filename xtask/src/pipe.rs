@@ -1,4 +1,4 @@
-//! A client of an MCP server on a pipe, which costs as little as possible.
+//! A minimal client of an MCP server on a pipe.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

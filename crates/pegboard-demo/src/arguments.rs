@@ -34,22 +34,22 @@ impl Arguments {
         Ok(Self(arguments))
     }
 
-    /// The text under `name`; empty if there is none.
+    /// Returns the text under `name`; empty if there is none.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether there is anything under `name`.
+    /// Returns whether there is anything under `name`.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The number under `name`.
+    /// Returns the number under `name`.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.0.get(name).and_then(Value::as_f64)
     }
 
-    /// The whole number under `name`.
+    /// Returns the whole number under `name`.
     pub(super) fn int(&self, name: &str) -> Option<i64> {
         let number = self.0.get(name)?;
         number.as_i64().or_else(|| number.as_f64().map(|number| number as i64))
@@ -60,22 +60,22 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// The list under `name`; empty if there is none.
+    /// Returns the list under `name`; empty if there is none.
     pub(super) fn list(&self, name: &str) -> &[Value] {
         self.0.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The texts in the list under `name`.
+    /// Returns the texts in the list under `name`.
     pub(super) fn texts(&self, name: &str) -> Vec<&str> {
         self.list(name).iter().filter_map(Value::as_str).collect()
     }
 
-    /// The value under `name`; null if there is none.
+    /// Returns the value under `name`; null if there is none.
     pub(super) fn value(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or(&Value::Null)
     }
 
-    /// Puts `value` in the place of `name`.
+    /// Sets the argument `name`.
     pub(super) fn set(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }

@@ -9,7 +9,7 @@ pub(super) const START: i64 = 20_514 * DAY + 9 * 3_600;
 /// The days of the week from Monday on.
 pub(super) const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Days since 1970 of a date of the Gregorian calendar.
+/// Returns the days since 1970 of a date of the Gregorian calendar.
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March here, so that the leap day comes last.
     let year = if month <= 2 { year - 1 } else { year };
@@ -18,7 +18,7 @@ pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Year, month and day of the date `days` after 1970 began.
+/// Returns year, month and day of the date `days` after 1970 began.
 pub(super) fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -30,7 +30,7 @@ pub(super) fn civil(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// 0 for Monday to 6 for Sunday.
+/// Returns the day of the week: 0 for Monday to 6 for Sunday.
 pub(super) fn weekday(days: i64) -> usize {
     usize::try_from((days + 3).rem_euclid(7)).unwrap_or(0)
 }
@@ -55,7 +55,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     Some(date * DAY + time_of_day(time)? - zone)
 }
 
-/// Seconds since midnight of `HH:MM` or `HH:MM:SS`.
+/// Parses `HH:MM` or `HH:MM:SS` as seconds since midnight.
 pub(super) fn time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.split('.').next()?.split(':').map(|part| part.parse::<i64>().ok());
     let (hour, minute) = (parts.next()??, parts.next()??);
@@ -64,13 +64,13 @@ pub(super) fn time_of_day(text: &str) -> Option<i64> {
     (is_time && parts.next().is_none()).then_some(hour * 3_600 + minute * 60 + second)
 }
 
-/// `seconds` since 1970 as `2026-03-02T09:30:00Z`.
+/// Formats `seconds` since 1970 as `2026-03-02T09:30:00Z`.
 pub(super) fn show(seconds: i64) -> String {
     let time = seconds.rem_euclid(DAY);
     format!("{}T{:02}:{:02}:{:02}Z", show_date(seconds.div_euclid(DAY)), time / 3_600, time / 60 % 60, time % 60)
 }
 
-/// `days` since 1970 as `2026-03-02`.
+/// Formats `days` since 1970 as `2026-03-02`.
 pub(super) fn show_date(days: i64) -> String {
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02}")

@@ -18,11 +18,11 @@ use super::{
 #[serde(deny_unknown_fields)]
 pub(super) struct Prompt {
     description: String,
-    /// The one argument, and what it names.
+    /// The name and the description of the only argument.
     argument: (String, String),
-    /// The collection that it names an object of.
+    /// The collection of the object that the argument names.
     about: String,
-    /// What is asked; the argument's name in braces is replaced.
+    /// The text of the prompt; the argument's name in braces is replaced.
     text: String,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn templates(server: &str, collections: &[(&str, &Collection)]) -> Ve
 }
 
 impl DemoServer {
-    /// `resources/read`.
+    /// Answers `resources/read`.
     pub(super) fn read(&self, params: &Value) -> Result<Value, RpcError> {
         let uri = params["uri"].as_str().unwrap_or_default();
         let unknown = || RpcError::new(RpcError::INVALID_PARAMS, "resource not found").with_data(&json!({"uri": uri}));
@@ -94,7 +94,7 @@ impl DemoServer {
         self.data.prompts.iter().map(listed).collect()
     }
 
-    /// `prompts/get`.
+    /// Answers `prompts/get`.
     pub(super) fn prompt(&self, params: &Value) -> Result<Value, RpcError> {
         let wrong = |message: String| RpcError::new(RpcError::INVALID_PARAMS, message);
         let name = params["name"].as_str().unwrap_or_default();

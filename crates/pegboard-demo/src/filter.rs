@@ -15,24 +15,24 @@ const LIMIT: &[&str] = &["limit", "count", "per_page", "maxResults", "limite", "
 const PAGING: &[&str] = &["page", "cursor", "sort", "sort_by", "order"];
 const EARLIEST: &[&str] = &["since", "from", "after", "oldest", "timeMin", "issuedAfter", "modified_after"];
 const LATEST: &[&str] = &["until", "to", "before", "timeMax", "closing_before", "sin_compras_desde"];
-/// How many days ago is fresh.
+/// The age in days of each freshness.
 const FRESH: &[(&str, i64)] = &[("day", 1), ("week", 7), ("month", 31), ("year", 366)];
-/// Values that choose nothing.
+/// Values that select everything.
 const ANY: &[&str] = &["any", "all", "todas"];
-/// Results per page where the tool does not say.
+/// Results per page if the tool has no limit.
 const PAGE: usize = 50;
 
 /// One page of results.
 pub(super) struct Page {
     pub(super) objects: Vec<Value>,
-    /// How many there are on all pages.
+    /// The number of results on all pages.
     pub(super) total: usize,
     /// Where the next page begins, if there is one.
     pub(super) next: Option<usize>,
 }
 
-/// The `objects` that fit the arguments, in the order and of the page that they ask for.
-/// `schema` tells dates from other texts, and choices from words to look for.
+/// Returns the `objects` that match the arguments, in the requested order and page. `schema`
+/// distinguishes dates from other texts, and enumerations from search words.
 pub(super) fn select(
     objects: Vec<Value>,
     time: &str,
@@ -67,8 +67,8 @@ pub(super) fn select(
     Ok(Page { objects, total, next: (end < total).then_some(end) })
 }
 
-/// The objects that have most of the words: all of them if any object does. `key:value`
-/// must hold in any case.
+/// Returns the objects that have most of the words: all of them if any object does. `key:value`
+/// must match in any case.
 pub(super) fn search(objects: Vec<Value>, query: &str) -> Vec<Value> {
     let query = query.to_lowercase();
     let (qualifiers, words): (Vec<&str>, Vec<&str>) = query.split_whitespace().partition(|word| is_qualifier(word));
@@ -85,13 +85,13 @@ pub(super) fn search(objects: Vec<Value>, query: &str) -> Vec<Value> {
     scored.into_iter().filter(|(score, _)| is_match(*score)).map(|(_, object)| object).collect()
 }
 
-/// Whether `object` has all of `fields`; a list of values leaves the choice.
+/// Returns whether `object` has all of `fields`; a list means any of its values.
 pub(super) fn has_all(object: &Value, fields: &Map<String, Value>) -> bool {
     let has = |has: &Value, wanted: &Value| has == wanted || wanted.as_array().is_some_and(|any| any.contains(has));
     fields.iter().all(|(name, wanted)| has(&object[name], wanted))
 }
 
-/// All texts and numbers in a value, for looking words up.
+/// Returns all texts and numbers in a value, for text search.
 pub(super) fn texts(value: &Value) -> String {
     match value {
         Value::Array(items) => items.iter().map(texts).collect::<Vec<_>>().join(" "),
@@ -128,7 +128,7 @@ fn is_qualified(object: &Value, qualifier: &str) -> bool {
     }
 }
 
-/// Whether the time of `object` is on the right side of the bound that is called `name`.
+/// Returns whether the time of `object` is on the right side of the bound called `name`.
 fn is_within(object: &Value, time: &str, name: &str, bound: i64) -> bool {
     let Some(at) = object[time].as_str().and_then(clock::parse) else { return false };
     // An event that is still going on counts as well.
@@ -136,7 +136,7 @@ fn is_within(object: &Value, time: &str, name: &str, bound: i64) -> bool {
     (!EARLIEST.contains(&name) || end >= bound) && (!LATEST.contains(&name) || at <= bound)
 }
 
-/// Whether `object` is one of those that the argument `name` asks for.
+/// Returns whether `object` matches the argument `name`.
 fn fits(object: &Value, name: &str, wanted: &Value, is_choice: bool) -> bool {
     if let Some(field) = name.strip_prefix("min_") {
         return object[field].as_f64() >= wanted.as_f64();
@@ -171,7 +171,7 @@ fn fits(object: &Value, name: &str, wanted: &Value, is_choice: bool) -> bool {
     }
 }
 
-/// Whether `{field, op, value}` holds.
+/// Returns whether `{field, op, value}` holds.
 fn holds(object: &Value, condition: &Value) -> bool {
     let (has, wanted) = (&object[condition["field"].as_str().unwrap_or_default()], &condition["value"]);
     match condition["op"].as_str() {

@@ -6,7 +6,7 @@
 //! remain for tools which compute something. All servers share one [`World`], so that a mail's
 //! attachment can be saved to the drive and loaded into a table.
 //!
-//! Nothing here reads a clock, a file or chance: the same calls give the same answers.
+//! Nothing here reads a clock, a file or random numbers: the same calls give the same answers.
 
 mod arguments;
 mod clock;
@@ -53,10 +53,10 @@ use self::{
     world::{Collection, Collections, Outcome, World},
 };
 
-/// How long a client may keep what never changes.
+/// How long a client may cache lists, which never change.
 const LIST_TTL_MS: u64 = 3_600_000;
 
-/// What the demo knows of each server beside its tools.
+/// The declarations of each server.
 const DATA: [(&str, &str); 15] = [
     ("github", include_str!("data/github.json")),
     ("slack", include_str!("data/slack.json")),
@@ -78,7 +78,7 @@ const DATA: [(&str, &str); 15] = [
 /// The tools: 15 servers, several languages and naming styles.
 const CATALOG: &[u8] = include_bytes!("../catalog/tools.jsonl");
 
-/// Why the demo cannot be used; its data are part of the program, so tests find this first.
+/// An error in the data of the demo, which are part of the program, so tests find it first.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {
@@ -117,7 +117,7 @@ pub fn servers() -> Result<Vec<ServerConfig>, DemoError> {
     Ok(demo_servers()?.into_iter().map(config).collect())
 }
 
-/// What is declared of one server.
+/// The declarations of one server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ServerData {
@@ -129,7 +129,8 @@ struct ServerData {
     prompts: BTreeMap<String, Prompt>,
 }
 
-/// What is declared of all servers, and apart from that their collections, which each may use.
+/// Returns the declarations of all servers, and their collections separately, because every server
+/// may use them.
 fn declared() -> Result<(BTreeMap<&'static str, ServerData>, Collections), DemoError> {
     let mut collections = Collections::new();
     let mut data = BTreeMap::new();
@@ -176,7 +177,7 @@ fn demo_servers() -> Result<Vec<DemoServer>, DemoError> {
     Ok(servers.iter().map(server).collect())
 }
 
-/// A tool as it is listed, and what it does.
+/// A tool: its definition and its plan.
 #[derive(Debug)]
 struct DemoTool {
     name: String,

@@ -11,17 +11,17 @@ use super::world::Collections;
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verb {
-    /// Makes an object.
+    /// Creates an object.
     Create,
-    /// Finds objects.
+    /// Returns a list of objects.
     List,
-    /// Shows one.
+    /// Returns one object.
     Get,
-    /// Changes those that are named.
+    /// Changes the named objects.
     Change,
-    /// Takes away those that are named.
+    /// Deletes the named objects.
     Delete,
-    /// Says something and leaves everything as it is.
+    /// Returns a message and changes nothing.
     Tell,
 }
 
@@ -34,16 +34,16 @@ const VERBS: &[(Verb, &[&str])] = &[
     (Verb::Delete, &["delete", "kill"]),
 ];
 
-/// What a tool does. Only what does not follow from its name is declared.
+/// The behaviour of a tool. Only what does not follow from its name is declared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Plan {
-    /// What it does.
+    /// The verb.
     #[serde(rename = "do")]
     pub(super) verb: Option<Verb>,
-    /// To which collection.
+    /// The collection.
     pub(super) on: String,
-    /// Fields of every object that the tool makes, or sees.
+    /// Fields of every object that the tool creates or sees.
     pub(super) with: Map<String, Value>,
     /// Arguments that name objects, beside those of the whole server.
     pub(super) refs: BTreeMap<String, String>,
@@ -54,17 +54,17 @@ pub(super) struct Plan {
     pub(super) set: Map<String, Value>,
     /// Arguments that are fields of another name.
     pub(super) rename: BTreeMap<String, String>,
-    /// Values of arguments that stand for fields.
+    /// Values of arguments that set several fields.
     pub(super) map: BTreeMap<String, BTreeMap<String, Map<String, Value>>>,
     /// A list in the object to which the arguments are added as one entry.
     pub(super) append: String,
     /// Arguments whose values are added to lists in the object.
     pub(super) extend: BTreeMap<String, String>,
-    /// The field that ranges of time are about, where it is not the collection's.
+    /// The field for time ranges, if it is not the collection's.
     pub(super) time: String,
-    /// Whether making what is there already replaces it.
+    /// Whether creating an existing object replaces it.
     pub(super) replace: bool,
-    /// What the answer begins with, where it is not what was made or changed.
+    /// The message of the answer, if it is not about a created or changed object.
     pub(super) message: String,
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{DemoServer, demo_servers};
 
-/// A world of its own, and calls to it.
+/// A demo world, and calls to it.
 struct Demo(Vec<DemoServer>);
 
 impl Demo {
@@ -378,7 +378,7 @@ fn wrong_arguments_are_named() {
     assert_eq!(refused(json!({"name": "get_issue", "arguments": []})), Err(-32602));
 }
 
-/// A value that fits `property`; of arguments that name something, one that exists.
+/// Returns a value that fits `property`; an existing one for references.
 fn placeholder(name: &str, property: &Value, known: Option<Value>, odd: Option<&Value>) -> Value {
     const NAMED: &[(&str, &str)] = &[
         ("owner", "acme"),
@@ -444,7 +444,7 @@ fn arguments_for(schema: &Value, is_full: bool, known: &dyn Fn(&str) -> Option<V
     wanted.map(|(name, property)| (name.clone(), placeholder(name, property, known(name), odd))).collect()
 }
 
-/// Every tool in order, each in the world that the ones before it left.
+/// Calls every tool in order, each in the world that the previous ones left.
 fn call_everything(is_full: bool, odd: Option<&Value>) -> Vec<(String, Value)> {
     let demo = Demo::new();
     let mut replies = Vec::new();

@@ -15,13 +15,13 @@ use super::{
 
 /// A call that has passed its checks.
 pub(super) struct Call<'a> {
-    /// What the tool does.
+    /// The plan of the tool.
     pub(super) plan: &'a Plan,
-    /// What its arguments look like.
+    /// The schema of the arguments.
     pub(super) schema: &'a Value,
     /// What it is called with.
     pub(super) arguments: Arguments,
-    /// The objects that arguments name.
+    /// The objects that arguments refer to.
     pub(super) found: BTreeMap<String, Value>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), ToolErro
             value => one(value).map(|object| (object[key].clone(), object))?,
         };
         call.found.insert(name.clone(), found);
-        // A room may stand for all lamps in it, so what the tool is about stays as it is.
+        // A room may stand for all lamps in it, so the subject of the tool stays unchanged.
         if !is_target || call.plan.verb == Some(Verb::Create) {
             call.arguments.set(&name, value);
         }

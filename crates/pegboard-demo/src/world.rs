@@ -9,15 +9,15 @@ use serde_json::{Map, Value, json};
 
 use super::clock;
 
-/// Objects in one collection.
+/// Maximum number of objects in one collection.
 pub(super) const MAX_OBJECTS: usize = 10_000;
-/// Bytes of one text.
+/// Maximum size of one text.
 pub(super) const MAX_TEXT: usize = 64 << 10;
-/// Bytes of one object; a file keeps some of its older contents.
+/// Maximum size of one object; a file keeps some of its older contents.
 const MAX_OBJECT: usize = 512 << 10;
-/// Bytes of the whole world.
+/// Maximum size of the whole world.
 const MAX_WORLD: usize = 64 << 20;
-/// Identities named in a refusal.
+/// Maximum number of identities listed in an error.
 const MAX_KNOWN: usize = 20;
 
 /// The error of a tool, for its caller.
@@ -46,25 +46,25 @@ pub(super) type Collections = BTreeMap<String, Collection>;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Collection {
-    /// What one object is called; without it, the collection's name less its `s`.
+    /// The noun for one object; by default the collection's name without its `s`.
     pub(super) noun: String,
     /// The field that identifies an object.
     pub(super) key: String,
     /// How identities are made; `{n}` is a number that is used once.
     id: String,
-    /// The field by which others refer to an object, where that is not its key.
+    /// The field by which other objects refer to an object, if that is not its key.
     called: String,
-    /// Fields by which people name objects too.
+    /// Further fields by which an object can be named.
     also: Vec<String>,
-    /// Arguments that narrow down which objects are meant.
+    /// Arguments that narrow down the objects.
     pub(super) scope: Vec<String>,
-    /// The field that says when; for ranges of time.
+    /// The field for time ranges.
     pub(super) time: String,
-    /// Whether lists begin with what came last.
+    /// Whether lists begin with the newest objects.
     pub(super) newest_first: bool,
     /// Whether these are files: named by absolute paths, with older contents kept.
     files: bool,
-    /// What objects have that are made without it; `{field}` is replaced.
+    /// Default fields of new objects; `{field}` is replaced.
     new: Map<String, Value>,
     objects: Vec<Value>,
     #[serde(skip)]
@@ -135,13 +135,13 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A world of these collections.
+    /// Returns a world of these collections.
     pub(super) fn new(collections: Collections) -> Self {
         let bytes = collections.values().flat_map(|collection| &collection.objects).map(size).sum();
         Self { collections, now: clock::START, bytes }
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     pub(super) fn now(&self) -> i64 {
         self.now
     }
@@ -169,7 +169,7 @@ impl World {
         if found.is_empty() {
             let mut known: Vec<String> = in_scope().map(|object| text_of(&object[&collection.called])).collect();
             if known.is_empty() {
-                // What surrounds it is wrong: so what there is, with its surroundings.
+                // The surroundings are wrong: so the existing objects, with their surroundings.
                 known = collection.objects.iter().map(|object| with_owner(object, &collection.called)).collect();
             }
             let noun = collection.noun.replace('_', " ");
@@ -277,8 +277,8 @@ pub(super) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `template` with each `{name}` replaced by what `lookup` says of it. A template that is
-/// nothing but one name becomes the value itself.
+/// Returns `template` with each `{name}` replaced by the result of `lookup`. A template of only one
+/// name becomes the value itself.
 pub(super) fn fill(template: &str, lookup: &dyn Fn(&str) -> Value) -> Value {
     let name = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     if let Some(name) = name.filter(|name| !name.contains('{')) {

@@ -102,7 +102,7 @@ fn post(host: &str, headers: &str, body: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A search for each of the queries.
+/// Returns a search for each of the queries.
 fn calls(host: &str, headers: &str, tool: &str) -> Vec<Vec<u8>> {
     let call = |query: &&str| {
         let params = json!({"name": tool, "arguments": {"query": query}});
@@ -111,7 +111,7 @@ fn calls(host: &str, headers: &str, tool: &str) -> Vec<Vec<u8>> {
     QUERIES.iter().map(call).collect()
 }
 
-/// The searches of clients of 2026-07-28.
+/// Returns the searches of clients of 2026-07-28.
 fn stateless(host: &str) -> Vec<Vec<u8>> {
     let headers = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: search_tools\r\n";
     let meta = json!({
@@ -126,7 +126,7 @@ fn stateless(host: &str) -> Vec<Vec<u8>> {
     QUERIES.iter().map(call).collect()
 }
 
-/// The searches of one session that all connections share.
+/// Returns the searches of one session that all connections share.
 fn in_session(url: &str, client: &str, tool: &str) -> Result<Vec<Vec<u8>>, String> {
     let session = super::Session::begin_as(url, client)?;
     let headers = format!("mcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", session.id);

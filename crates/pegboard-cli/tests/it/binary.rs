@@ -1,4 +1,4 @@
-//! The binary: what it prints, and how it ends.
+//! The binary: its output and exit codes.
 
 use crate::harness::{Folder, json, show};
 

@@ -1,4 +1,4 @@
-//! Indexes of large catalog files that are kept between searches.
+//! Cached indexes of large catalog files.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,8 @@ use crate::harness::Folder;
 
 const TOOLS: usize = 5_001;
 
-/// A catalog that is just large enough to be kept, with two warnings. `last` describes its last tool.
+/// Returns a catalog that is just large enough to be cached, with two warnings. `last` describes
+/// its last tool.
 fn catalog(last: &str) -> String {
     let things = ["issue", "invoice", "photo", "calendar", "message", "server", "recipe"];
     let tool = |at: usize| {
@@ -35,7 +36,7 @@ fn folder(test: &str) -> Folder {
     folder
 }
 
-/// What a search prints, with its exit code and warnings.
+/// Returns the output of a search, with its exit code and warnings.
 fn search(folder: &Folder, args: &[&str]) -> String {
     let shown = folder.show(&[&["search", "--catalog", "tools.jsonl", "--ranker", "lexical"], args].concat());
     assert!(shown.starts_with("exit 0"), "{shown}");
@@ -43,7 +44,7 @@ fn search(folder: &Folder, args: &[&str]) -> String {
     shown
 }
 
-/// The kept files, without stamps of catalog files.
+/// Returns the cache files, without stamps of catalog files.
 fn kept(folder: &Folder) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.path().join("cache/pegboard")) else { return Vec::new() };
     let files = entries.map(|entry| entry.expect("an entry").path());
@@ -55,7 +56,7 @@ fn set_age(file: &std::path::Path, age: Duration) {
     file.set_modified(SystemTime::now() - age).expect("a time");
 }
 
-/// Whether a search marks the kept files with these endings as used, which it does when it reads them.
+/// Checks that a search reads exactly the cache files with these endings, which marks them as used.
 fn check_read(folder: &Folder, args: &[&str], expected: &[&str]) -> String {
     let files = kept(folder);
     files.iter().for_each(|file| set_age(file, Duration::from_secs(3600)));

@@ -1,4 +1,4 @@
-//! Input/output cases of the reference systems, held to the letter.
+//! Input/output cases of the reference systems, which must match exactly.
 //!
 //! `use: "as is"` binds. `use: "ours"` is where Pegboard follows a system's document
 //! instead of its code; [`OURS`] says what is expected there. Cases about replies,
@@ -55,7 +55,7 @@ fn strings(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// How many cases a file must run, so that a changed format cannot pass by doing nothing.
+/// Checks how many cases of a file ran, so that a changed format cannot pass by running none.
 #[track_caller]
 fn assert_ran(ran: usize, expected: usize) {
     assert_eq!(ran, expected, "the number of cases that were compared");
@@ -264,7 +264,7 @@ fn hinted_ranking_and_splitting() {
     assert_ran(ran, 41);
 }
 
-/// Tools as objects, as `[name, description, hint]`, or as `"Name 'description'"`.
+/// Returns tools given as objects, as `[name, description, hint]`, or as `"Name 'description'"`.
 fn hinted_catalog(given: &Value) -> Catalog {
     let tools = given.get("deferred_tools").or(given.get("deferred")).and_then(Value::as_array);
     let text = |value: &Value| value.as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `sequence` beside the Python that it promises to equal.
+//! `sequence` compared with Python's `difflib`, which it must equal.
 
 use std::{
     io::Write,
@@ -25,7 +25,7 @@ for query in given["queries"]:
 json.dump(answers, sys.stdout)
 "#;
 
-/// Words with a few letters, so that texts share much; some beyond ASCII.
+/// Returns words of a few letters, so that texts share much; some beyond ASCII.
 fn text(seed: &mut u64, words: usize) -> String {
     let mut text = String::new();
     for _ in 0..words {

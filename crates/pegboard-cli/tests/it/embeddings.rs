@@ -1,4 +1,4 @@
-//! An embeddings endpoint behind every door, while it works and while it does not.
+//! An embeddings endpoint in every command, available and unavailable.
 
 use std::process::Output;
 
@@ -15,11 +15,11 @@ const TOOLS: &str = r#"{"name": "place_call", "description": "Calls a phone numb
 {"name": "book_flight", "description": "Books a seat in an aeroplane", "server": "travel"}
 "#;
 
-/// Nobody but the endpoint knows what this means.
+/// A word that only the endpoint can interpret.
 const FOREIGN: &str = "летим";
 
-/// An endpoint to which it means a seat in an aeroplane.
-fn endpoint(limits: EndpointLimits) -> Endpoint {
+/// Returns an endpoint to which [`FOREIGN`] means a seat in an aeroplane.
+fn endpoint(limits: Limits) -> Endpoint {
     let endpoint = Endpoint::start(limits);
     endpoint.means(&["летим", "seat", "aeroplane", "flight"], "flight");
     endpoint
@@ -278,7 +278,7 @@ async fn another_endpoint_is_taken_over_while_the_gateway_runs() {
     let of_two = |status: &Value| status["endpoint"] == format!("{}/embeddings", two.url());
     let is_whole = |status: &Value| status["embedded"].as_u64() > Some(40) && status["embedded"] == status["tools"];
     let all = until(&served, |status| of_two(status) && is_whole(status)).await["tools"].as_u64().expect("a number");
-    // What is hidden from everybody is not embedded from then on.
+    // A tool that is hidden from all callers is not embedded from then on.
     let mut hiding = config(&two.url(), &json!({}));
     hiding["pegboard"]["selection"] = json!({"deny": ["one:test_audio_content"]});
     assert!(served.reconfigure(&hiding.to_string()).await);

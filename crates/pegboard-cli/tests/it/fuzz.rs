@@ -1,4 +1,4 @@
-//! A fuzz target for each parser that takes text from outside, run as property tests.
+//! Property tests for each parser of text from outside.
 //!
 //! The catalog and configuration parsers have theirs beside their code.
 
@@ -37,7 +37,7 @@ fn catalog() -> Catalog {
     .0
 }
 
-/// What a ranker promises for any query at all.
+/// Checks the promises of a ranker for any query.
 fn check(ranker: &dyn Ranker, query: &str, catalog: &Catalog) -> Result<(), TestCaseError> {
     let name = ranker.name();
     let ask = |query: Query<'_>| ranker.rank(&query, catalog, &Selection::everything());
@@ -61,7 +61,7 @@ fn check(ranker: &dyn Ranker, query: &str, catalog: &Catalog) -> Result<(), Test
     Ok(())
 }
 
-/// A selection ranks like a catalog that never had what it hides.
+/// Checks that a selection ranks like a catalog without the hidden tools.
 fn check_selection(ranker: &dyn Ranker, query: &str, catalog: &Catalog) -> Result<(), TestCaseError> {
     let selection = Selection::everything().deny(["create_issue", "long"]);
     let raw = |tool: &Tool| RawTool {
@@ -114,7 +114,7 @@ proptest! {
     }
 }
 
-/// What the query languages are made of.
+/// Parts of the query languages.
 const PIECES: &[&str] = &[
     "(", ")", "[", "]", "{", "}", "*", "+", "?", "|", "^", "$", "\\", ".", "a", "issue", "create_", " ", " AND ",
     " OR ", "NOT ", "-", "+", "\"", "'", ":", "name:", "server:", "~2", "^2.5", "IN [", " TO ", "{1,1000}", "(?i)",

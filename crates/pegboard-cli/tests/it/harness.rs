@@ -1,4 +1,4 @@
-//! Runs the binary and prints what it did in a form that snapshots can hold.
+//! Runs the binary and renders its output for snapshots.
 
 use std::{
     io::Write,
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A folder of its own for each test, removed at the end.
+/// A folder for each test, removed at the end.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -27,8 +27,7 @@ impl Folder {
         &self.0
     }
 
-    /// `pegboard` with this folder as its home and nothing else of the outside in its
-    /// environment.
+    /// Returns `pegboard` with this folder as its home and an otherwise empty environment.
     pub(crate) fn isolated(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -36,7 +35,7 @@ impl Folder {
         command
     }
 
-    /// Runs `pegboard` here; no terminal, no colours, no settings from outside.
+    /// Runs `pegboard` here, without a terminal, colours or settings from outside.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.run_with_input(args, b"")
     }
@@ -61,7 +60,7 @@ impl Folder {
         child.wait_with_output().expect("the binary ends")
     }
 
-    /// Exit code, standard output and standard error, with timings blanked out.
+    /// Returns exit code, standard output and standard error, with timings blanked out.
     pub(crate) fn show(&self, args: &[&str]) -> String {
         show(&self.run(args))
     }
@@ -79,12 +78,12 @@ pub(crate) fn show(output: &Output) -> String {
     format!("exit {}\n--- stdout\n{stdout}--- stderr\n{}", output.status.code().unwrap_or(-1), text(&output.stderr))
 }
 
-/// The JSON on standard output.
+/// Returns the JSON on standard output.
 pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("standard output is JSON")
 }
 
-/// `"took_us": 17` and `17 µs` differ from run to run.
+/// Blanks out timings such as `"took_us": 17` and `17 µs`, which differ from run to run.
 fn without_times(text: &str) -> String {
     let mut shown = String::new();
     for line in text.lines() {

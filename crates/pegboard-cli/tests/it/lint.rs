@@ -1,4 +1,4 @@
-//! `pegboard lint`: what it prints, and how it ends.
+//! `pegboard lint`: its output and exit codes.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn folder(test: &str) -> Folder {
     folder
 }
 
-/// The exit code of `lint` on the weak tools.
+/// Checks the exit code of `lint` on the weak tools.
 #[track_caller]
 fn check(folder: &Folder, args: &[&str], expected: i32) {
     let output = folder.run(&[&["lint", "--catalog", "tools.jsonl"], args].concat());
@@ -107,7 +107,7 @@ fn the_configuration_may_say_what_passes() {
         Some(0)
     );
     assert_eq!(with(r#"{"baseline": "known.json"}"#), Some(2));
-    // A flag counts more.
+    // A flag takes precedence.
     let args = ["lint", "--config", "pegboard.json", "--write-baseline", "--baseline", "other.json"];
     assert_eq!(folder.run(&args).status.code(), Some(0));
     assert!(folder.path().join("other.json").exists() && !folder.path().join("known.json").exists());

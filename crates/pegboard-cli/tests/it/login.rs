@@ -1,4 +1,4 @@
-//! Logins: the binary, somebody who gives them, and a browser in between.
+//! Logins: the binary, an authorization server, and a browser in between.
 
 use std::{
     fs,
@@ -55,7 +55,7 @@ impl Stage {
         self.folder.join("state")
     }
 
-    /// The files that hold logins.
+    /// Returns the files with logins.
     fn kept(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.state().join("logins")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "json")).collect()
@@ -83,7 +83,7 @@ impl Stage {
         Running { child, lines }
     }
 
-    /// Logs in with a browser that does what it is told.
+    /// Logs in with a browser that follows the redirects.
     async fn log_in(&self) -> (i32, String) {
         let mut running = self.begin(&["login", "far", "--no-browser"]);
         if let Some(url) = running.url().await {
@@ -104,14 +104,14 @@ impl Drop for Stage {
     }
 }
 
-/// A command that runs.
+/// A running command.
 struct Running {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Running {
-    /// The address that it prints.
+    /// Returns the address that it prints.
     async fn url(&mut self) -> Option<String> {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("it goes on");
         line.expect("text")
@@ -122,7 +122,7 @@ impl Running {
         input.write_all(format!("{line}\n").as_bytes()).await.expect("it reads");
     }
 
-    /// Its exit code, and what it said.
+    /// Returns its exit code and its output.
     async fn end(mut self) -> (i32, String) {
         let mut said = String::new();
         let mut pipe = self.child.stderr.take().expect("a pipe");
@@ -135,7 +135,7 @@ impl Running {
     }
 }
 
-/// A gateway in front of the fixture, and an authority in front of that.
+/// Returns a gateway in front of the fixture, and an authority in front of that.
 async fn protected(test: &str, rules: Rules) -> (Served, Authority) {
     let config = json!({"mcpServers": {"fixture": fixture(&["--extras"])}, "pegboard": {"exposure": "never"}});
     let inner = Served::start(&format!("login-inner-{test}"), &config).await;
@@ -160,7 +160,7 @@ async fn echo(session: &Legacy, message: &str) -> String {
     text(&session.call("echo", json!({"message": message})).await)
 }
 
-/// Calls until the server is there again.
+/// Calls until the server is available again.
 async fn answered(session: &Legacy, message: &str) {
     let called = async {
         while !echo(session, message).await.contains(message) {
@@ -191,7 +191,7 @@ async fn from_login_to_logout() {
     let session = connected(&served).await;
     assert!(echo(&session, "let in").await.contains("let in"));
 
-    // What has expired is renewed, once for all who need it.
+    // An expired token is refreshed, once for all callers.
     authority.expire();
     let (one, two, three) = tokio::join!(echo(&session, "a"), echo(&session, "b"), echo(&session, "c"));
     assert!(one.contains('a') && two.contains('b') && three.contains('c'), "{one} {two} {three}");
@@ -200,7 +200,7 @@ async fn from_login_to_logout() {
     assert!(echo(&session, "and again").await.contains("and again"));
     assert_eq!(authority.count("refused"), 0, "{:?}", authority.events());
 
-    // What has ended takes a person.
+    // A login that has ended needs the user.
     authority.end_logins();
     let ended = echo(&session, "too late").await;
     assert!(ended.contains("run `pegboard login far`"), "{ended}");
@@ -328,7 +328,7 @@ async fn any_page_can_knock_and_none_but_the_right_one_is_let_in() {
     assert_eq!(running.end().await.0, 0);
 }
 
-/// The address of this machine on a private network, if it has one. No packet is sent.
+/// Returns the address of this machine on a private network, if it has one. No packet is sent.
 fn private_address() -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -349,7 +349,8 @@ async fn count_connections(address: IpAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, count)
 }
 
-/// The server of these tests is on the loopback interface; it must not lead elsewhere inside.
+/// Private endpoints are rejected before any request. The server of these tests is on the loopback
+/// interface; it must not redirect into a private network.
 #[tokio::test]
 async fn private_endpoints_are_refused_before_they_are_asked() {
     let stage = Stage::new("private");

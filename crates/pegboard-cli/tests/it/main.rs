@@ -1,6 +1,5 @@
-//! Everything from the outside: the binary, and the rankers through their public
-//! interface. One test binary, so that it links once. Many tests start shell scripts, so that all need
-//! Unix.
+//! Tests from the outside: the binary, and the rankers through their public interface. One test
+//! binary, so that it links once. Many tests start shell scripts, so all need Unix.
 
 #![cfg(unix)]
 

@@ -1,7 +1,6 @@
 //! The project's own quality test: the demo catalog and its labelled queries.
 //!
-//! The figures are part of the product. A change that moves them moves this snapshot, on
-//! purpose and in sight.
+//! The figures are part of the product. A change that moves them must update this snapshot.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -32,7 +31,7 @@ fn figures_on_the_demo_catalog() {
     }
 }
 
-/// Requests in the words of everyday life, by somebody who knew the tools and avoided their words.
+/// Everyday requests by an author who knew the tools and avoided their words.
 #[test]
 fn figures_on_everyday_requests() {
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog");
@@ -55,7 +54,7 @@ const LANGUAGES: [(&str, std::ops::RangeInclusive<usize>); 5] = [
     ("russian", 211..=220),
 ];
 
-/// The model reads English. What it makes of other languages must not spoil what words find.
+/// The model reads English. In other languages it must not spoil lexical hits.
 #[test]
 fn meaning_does_not_spoil_other_languages() {
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog");
@@ -80,7 +79,7 @@ fn meaning_does_not_spoil_other_languages() {
     assert!(first_hits[1] >= first_hits[0], "first hits of all languages: {} {}", first_hits[1], first_hits[0]);
 }
 
-/// Queries for English tools, by authors who did not see the lists of words.
+/// Queries for English tools, by authors who did not see the word lists.
 #[test]
 fn figures_on_queries_in_eight_languages() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

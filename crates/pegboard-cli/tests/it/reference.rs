@@ -1,4 +1,4 @@
-//! Generated references are the ones in the repository.
+//! The generated references in the repository are up to date.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! One test for every bug that was found, named after it.
+//! One test for every fixed bug, named after it.
 
 use pegboard_core::{Catalog, LoadLimits, Query, Ranker, Selection, load};
 use pegboard_engine::{Hybrid, RegexRanker};

@@ -1,4 +1,4 @@
-//! What the main commands look like on terminals of several widths.
+//! The output of the main commands on terminals of several widths.
 
 use std::process::Command;
 
@@ -9,7 +9,8 @@ use crate::{gateway::fixture, harness::Folder};
 
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent/cli/terminal.py");
 
-/// What a terminal of `columns` columns shows; each step waits for a text and types what follows.
+/// Returns what a terminal of `columns` columns shows; each step waits for a text and types a
+/// reply.
 fn screen(folder: &Folder, columns: usize, args: &[&str], steps: &[(&str, &str)]) -> String {
     let mut command = Command::new("python3");
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder.path());
@@ -52,7 +53,8 @@ fn the_main_commands_fit_terminals() {
     }
 }
 
-/// A table or a list of measurements without its numbers and their widths, which differ from run to run.
+/// Returns a table or a list of measurements without its numbers and their widths, which differ
+/// from run to run.
 fn without_numbers(shown: &str) -> String {
     let number = Regex::new(r" +[0-9][0-9.]*\b").expect("a pattern");
     let gap = Regex::new(r"(\S) {2,}").expect("a pattern");

@@ -10,7 +10,7 @@ use crate::{
     harness::Folder,
 };
 
-/// Runs requests through one session; the answers in order.
+/// Runs requests through one session, and returns the answers in order.
 #[track_caller]
 fn drive(id: &str, tools: &Value, args: &[&str], requests: &[Value]) -> Vec<Value> {
     let folder = Folder::new(&format!("session-{id}"));
@@ -38,7 +38,7 @@ fn sorted(value: &Value) -> Vec<String> {
     names
 }
 
-/// Tools given as names only.
+/// Returns tools given by their names only.
 fn plain_tools(names: &Value) -> Value {
     let tool = |name: &Value| json!({"name": name, "description": ""});
     names.as_array().into_iter().flatten().map(tool).collect::<Vec<_>>().into()
@@ -191,7 +191,7 @@ fn select_searches() {
     assert_eq!(ran, 44);
 }
 
-/// `role:text`, with the reminder in short.
+/// Renders messages as `role:text`, with the reminder shortened.
 fn chat(messages: &Value, reminder: &Value) -> Vec<Value> {
     let message = |text: &Value| {
         let (role, content) = text.as_str().expect("a message").split_once(':').expect("a role");
@@ -284,7 +284,7 @@ fn ranked() {
     assert_eq!(ran, 30);
 }
 
-/// Tools as the `schema` system's cases write them, all deferred.
+/// Returns tools as the cases of the `schema` system write them, all deferred.
 fn deferred_tools(given: &Value) -> Value {
     let tools = given.get("deferred_tools").or(given.get("deferred")).and_then(Value::as_array).cloned();
     let tool = |tool: Value| match tool {

@@ -1,4 +1,4 @@
-//! Learning from use, from the command line, and what it is good for in figures.
+//! Usage learning on the command line, and its effect in figures.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ const TOOLS: &str = r#"[
     {"name": "place_call", "description": "Dial a number", "server": "phone"}
 ]"#;
 
-/// Holds a session in which a tool is called after a search, so often.
+/// Runs a session in which a tool is called after a search, several times.
 fn practise(folder: &Folder, query: &str, tool: &str, times: usize) {
     let search = json!({"op": "call", "name": "search_tools", "arguments": {"query": query}});
     let call = json!({"op": "call", "name": "call_tool", "arguments": {"name": tool, "arguments": {}}});
@@ -100,11 +100,11 @@ fn two_programs_share_one_file() {
     let learned = json_of(&folder.run(&["usage", "--state", "state"]));
     let strengths: Vec<f64> =
         learned["habits"].as_array().into_iter().flatten().filter_map(|habit| habit["strength"].as_f64()).collect();
-    // Each search that a call followed counts once, whoever wrote it down when.
+    // Each search that was followed by a call counts once, regardless of which program recorded it.
     assert!(strengths.len() == 2 && strengths.iter().all(|strength| (strength - 6.0).abs() < 0.01), "{learned}");
 }
 
-/// Habits of one moment.
+/// Habits at one moment.
 #[derive(Debug)]
 struct Learned(Habits);
 
@@ -114,7 +114,7 @@ impl BoostSource for Learned {
     }
 }
 
-/// A labelled query of the demo, and the tools that are right for it.
+/// A labelled query of the demo, and its relevant tools.
 struct Labelled {
     query: String,
     relevant: Vec<String>,
@@ -139,8 +139,8 @@ fn labelled() -> Vec<Labelled> {
     read("queries.jsonl").lines().filter_map(of).collect()
 }
 
-/// The same request in other words, as far as that can be made: from behind, in another form,
-/// with something around it, and without its last word if it has several.
+/// Returns the same request in other words, as far as that can be computed: reversed, inflected,
+/// with words around it, and without its last word if it has several.
 fn reworded(query: &str) -> String {
     let mut words: Vec<&str> = query.split_whitespace().collect();
     if words.len() > 4 {
@@ -150,8 +150,8 @@ fn reworded(query: &str) -> String {
     format!("could you {} for the new project", words.join(" "))
 }
 
-/// What somebody gains who uses the same tools again. Every second query is asked once; the
-/// right tool is called if it is among the ten that are shown.
+/// The gain for a user who uses the same tools again. Every second query is asked once; the right
+/// tool is called if it is among the ten that are shown.
 #[test]
 fn figures_of_what_habits_are_good_for() {
     let tools =

@@ -19,7 +19,7 @@ pub(super) const TOOLS: Tools = &[
     ("nongliZhuanhuan", lunar::convert),
 ];
 
-/// Beginning and end, which must be in this order.
+/// Returns beginning and end, which must be in this order.
 fn span(start: &Value, end: &Value) -> Result<(i64, i64), ToolError> {
     let instant = |value: &Value| clock::parse(&text_of(value)).ok_or_else(|| format!("{value} is not a date or time"));
     let (start, end) = (instant(start)?, instant(end)?);
@@ -58,7 +58,7 @@ fn update(world: &mut World, call: &mut Call<'_>) -> Outcome {
     verbs::change(world, call)
 }
 
-/// Whether a time is within the working hours of its day.
+/// Returns whether a time is within the working hours of its day.
 fn is_working(hours: &Value, start: i64, end: i64) -> bool {
     let midnight = start.div_euclid(DAY) * DAY;
     let today = WEEKDAYS[clock::weekday(start.div_euclid(DAY))];

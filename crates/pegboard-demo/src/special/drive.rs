@@ -147,7 +147,7 @@ fn restore(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": format!("{} restored", text_of(&file["path"])), "file": file}))
 }
 
-/// Archives keep their files as JSON; a password is needed to open what it closed.
+/// Creates or opens an archive. Archives keep their files as JSON, optionally with a password.
 fn zip(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (target, paths) = (call.arguments.text("target"), call.arguments.texts("paths"));
     let lock = format!("{:x}", hash(call.arguments.text("password")));

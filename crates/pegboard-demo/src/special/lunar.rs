@@ -25,7 +25,7 @@ const YEARS: [u32; 61] = [
 const ANIMALS: [&str; 12] = ["鼠", "牛", "虎", "兔", "龙", "蛇", "马", "羊", "猴", "鸡", "狗", "猪"];
 const STEMS: [&str; 10] = ["甲", "乙", "丙", "丁", "戊", "己", "庚", "辛", "壬", "癸"];
 const BRANCHES: [&str; 12] = ["子", "丑", "寅", "卯", "辰", "巳", "午", "未", "申", "酉", "戌", "亥"];
-/// From the spring equinox on, one for each 15 degrees of the sun's way.
+/// The solar terms from the spring equinox on, one for each 15 degrees of the sun's way.
 const TERMS: [&str; 24] = [
     "春分", "清明", "谷雨", "立夏", "小满", "芒种", "夏至", "小暑", "大暑", "立秋", "处暑", "白露", "秋分", "寒露",
     "霜降", "立冬", "小雪", "大雪", "冬至", "小寒", "大寒", "立春", "雨水", "惊蛰",
@@ -47,7 +47,7 @@ struct Month {
     length: i64,
 }
 
-/// The first day of a lunar year and its months.
+/// Returns the first day of a lunar year and its months.
 fn year(year: i64) -> Option<(i64, Vec<Month>)> {
     let bits = *YEARS.get(usize::try_from(year - FIRST).ok()?)?;
     let leap = i64::from(bits >> 13 & 15);
@@ -60,7 +60,7 @@ fn year(year: i64) -> Option<(i64, Vec<Month>)> {
     Some((start, (1..=12 + i64::from(leap > 0)).map(month).collect()))
 }
 
-/// The tool itself: a date of one calendar in the other.
+/// Converts a date of one calendar to the other.
 pub(super) fn convert(_: &mut World, call: &mut Call<'_>) -> Outcome {
     let date = call.arguments.text("date");
     if call.arguments.text("direction") == "lunar_to_solar" {
@@ -74,7 +74,7 @@ fn out_of_range() -> ToolError {
     "only lunar years 1990 to 2050 are supported".into()
 }
 
-/// The lunar date of a day, counted from 1970.
+/// Returns the lunar date of a day, counted from 1970.
 fn to_lunar(day: i64) -> Outcome {
     let (solar_year, ..) = clock::civil(day);
     let is_begun = |lunar: &i64| year(*lunar).is_some_and(|(start, _)| start <= day);
@@ -89,7 +89,8 @@ fn to_lunar(day: i64) -> Outcome {
     Err(out_of_range())
 }
 
-/// The Gregorian date of a lunar one, as `2025-06-15`; `2025-L06-15` is in the repeated month.
+/// Returns the Gregorian date of a lunar one, as `2025-06-15`; `2025-L06-15` is in the repeated
+/// month.
 fn to_solar(date: &str) -> Outcome {
     let wrong = || {
         ToolError(format!("`{}` is not a lunar date like 2025-01-01, or 2025-L06-01 for a leap month", shorten(date)))
@@ -129,8 +130,8 @@ fn describe(day: i64, year: i64, month: &Month, lunar_day: i64) -> Value {
     })
 }
 
-/// Which term the sun is in when the day begins in China, by the usual short formula for
-/// its apparent longitude, good to a hundredth of a degree.
+/// Returns the solar term at the beginning of the day in China, by the usual short formula for the
+/// apparent longitude of the sun, good to a hundredth of a degree.
 fn term(day: i64) -> usize {
     let since_2000 = (day - 10_957) as f64 - 0.5 - 8.0 / 24.0 + 0.0008;
     let mean = (280.460 + 0.985_647_4 * since_2000).rem_euclid(360.0);

@@ -133,7 +133,7 @@ fn matrix(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": format!("{} ways, {mode}", rows.len()), "rows": rows}))
 }
 
-/// Places near a point: any that a query finds, or car parks.
+/// Returns the places near a point: matches of a query, or car parks.
 fn around(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let arguments = &call.arguments;
     let query = if arguments.has("query") { arguments.text("query") } else { "kind:parking" };
@@ -239,7 +239,7 @@ fn time_zone(world: &mut World, call: &mut Call<'_>) -> Outcome {
     Ok(json!({"message": message, "timezone": city["zone"], "utc_offset_minutes": offset, "local_time": local}))
 }
 
-/// A ride by bus or taxi: how long it takes and what it costs.
+/// Returns the duration and the price of a ride by bus or taxi.
 fn ride(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let arguments = &call.arguments;
     let is_taxi = arguments.has("from");

@@ -85,7 +85,7 @@ fn transfer(world: &mut World, call: &mut Call<'_>) -> Outcome {
     verbs::create(world, call)
 }
 
-/// Whether the number that the letters and digits stand for leaves 1 when divided by 97.
+/// Returns whether the number that the letters and digits stand for leaves 1 when divided by 97.
 fn is_iban(iban: &str) -> bool {
     if !iban.is_ascii() || !(15..=34).contains(&iban.len()) {
         return false;

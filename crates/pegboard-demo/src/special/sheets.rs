@@ -29,7 +29,7 @@ const MAX_COLUMNS: usize = 200;
 
 type Rows = Vec<Vec<Value>>;
 
-/// The rows of a text with separated values; quotes keep separators and line breaks.
+/// Returns the rows of a text with separated values; quotes keep separators and line breaks.
 pub(super) fn csv(text: &str, delimiter: &str) -> Rows {
     let delimiter = delimiter.chars().next().unwrap_or(',');
     let (mut rows, mut row, mut cell, mut is_quoted) = (Rows::new(), Vec::new(), String::new(), false);

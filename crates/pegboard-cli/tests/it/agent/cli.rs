@@ -25,10 +25,10 @@ use crate::gateway::{
 
 const MODEL: &str = "anthropic/claude-haiku-4-5";
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Timeout of every wait, longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder of its own, and a provider that says what the script says.
+/// A folder for one test, and a scripted provider.
 struct Place {
     folder: PathBuf,
     provider: Provider,
@@ -52,7 +52,7 @@ impl Place {
         self
     }
 
-    /// The variables that point a program at the provider, and its files here.
+    /// Returns the variables that point a program to the provider, and to its files here.
     fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("ANTHROPIC_API_KEY", "a-key".to_owned()),
@@ -62,7 +62,7 @@ impl Place {
         ]
     }
 
-    /// The command, with nothing from outside.
+    /// Returns the command with an otherwise empty environment.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
         for name in ["PEGBOARD_MODEL", "PEGBOARD_CONFIG", "PEGBOARD_RANKER", "PEGBOARD_LOG", "OPENAI_API_KEY"] {
@@ -92,14 +92,14 @@ impl Place {
         self.run(&[&["--model", MODEL], args].concat())
     }
 
-    /// Starts it, and waits until it has asked the provider.
+    /// Starts it, and waits until it has sent a request to the provider.
     fn start(&self, args: &[&str]) -> Child {
         let child = self.command(&[&["--model", MODEL], args].concat()).spawn().expect("the binary starts");
         assert!(self.provider.wait_until(PATIENCE, |requests| !requests.is_empty()), "nothing was asked");
         child
     }
 
-    /// What the model was told in request number `at`, as text.
+    /// Returns the content of request number `at`, as text.
     fn told(&self, at: usize) -> String {
         self.provider.requests().get(at).expect("a request").body.to_string()
     }
@@ -111,7 +111,7 @@ impl Drop for Place {
     }
 }
 
-/// A turn whose cost is the same in every build.
+/// Returns a turn whose cost is the same in every build.
 fn turn(parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
     turn_ending(parts, None)
 }
@@ -142,7 +142,8 @@ fn stderr(output: &Output) -> String {
     text(&output.stderr)
 }
 
-/// Exit code, standard output and standard error, without what differs from run to run.
+/// Returns exit code, standard output and standard error, without parts that differ from run to
+/// run.
 fn show(output: &Output) -> String {
     let code = output.status.code().unwrap_or(-1);
     masked(&format!("exit {code}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), stderr(output)))
@@ -164,7 +165,7 @@ fn masked(text: &str) -> String {
     })
 }
 
-/// What the model does: look for a tool, call it, answer.
+/// Returns the turns of a model that searches for a tool, calls it, and answers.
 fn errand() -> [ScriptedTurn; 3] {
     [
         turn([Part::text("Let me look."), Part::call("search_tools", json!({"query": "list github issues"}))]),
@@ -373,7 +374,7 @@ fn the_variable_names_the_configuration() {
     assert!(stderr(&output).contains("1 server;"), "{}", stderr(&output));
 }
 
-/// On several threads: the collector must answer while the binary is waited for.
+/// Runs on several threads, because the collector must answer while the test waits for the binary.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_a_trace() {
     let collector = Collector::start().await;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{gateway::fixture, harness::Folder};
 
-/// A request written by hand, so that no more than bash is needed.
+/// Returns a request written by hand, so that no more than bash is needed.
 fn post(path: &str, body: &str) -> String {
     format!(
         r#"address="${{MCP_API_URL#http://}}"

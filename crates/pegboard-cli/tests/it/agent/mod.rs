@@ -1,4 +1,4 @@
-//! The agent from the outside, with the binary that does what must not be done in its process.
+//! The agent from the outside, with the binary that runs its helper processes.
 
 mod cli;
 mod code;

@@ -12,7 +12,7 @@ use pegboard_agent::{
 use pegboard_discovery::HostTool;
 use serde_json::{Value, json};
 
-/// A folder of its own for each test, and a conversation in it.
+/// A folder for each test, and a conversation in it.
 struct Case {
     folder: PathBuf,
     outputs: Outputs,
@@ -214,7 +214,7 @@ async fn a_program_that_is_not_ours_is_called_so() {
     assert!(error.hint().is_some());
 }
 
-/// Whoever stops waiting leaves no process behind.
+/// A query whose caller stops waiting leaves no process behind.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_query_that_is_given_up_is_ended() {

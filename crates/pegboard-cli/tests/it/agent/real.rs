@@ -1,5 +1,4 @@
-//! The agent with servers that are processes: real ones from npm and PyPI, and the fixture
-//! where one must misbehave.
+//! The agent with server processes: real ones from npm and PyPI, and the fixture for faults.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -54,7 +53,7 @@ pub(crate) fn say(text: &str) -> ScriptedTurn {
     ScriptedTurn::say([Part::text(text)])
 }
 
-/// Runs a prompt to its end; the results of its calls, in the order of their ends.
+/// Runs a prompt to its end, and returns the results of its calls, in the order of their ends.
 pub(crate) async fn run(agent: &Agent, prompt: &str) -> Vec<(String, bool)> {
     let mut run = agent.stream(prompt);
     let mut results = Vec::new();
@@ -120,7 +119,7 @@ async fn servers_that_change_and_die_under_the_agent() {
     let agent = agent(MODELS[0], &provider).mcp_config(&config).build().await.expect("an agent");
     let results = run(&agent, "Watch").await;
     assert!(results[1].1, "the server died in the middle: {results:?}");
-    // Whether it is back in time for the next call is the system's affair; the agent is alive.
+    // Whether it is back in time for the next call depends on the system; the agent continues.
     assert_eq!(results.len(), 3);
     provider.assert_clean();
     agent.stop().await;
@@ -149,7 +148,7 @@ async fn a_tool_that_comes_is_found_and_one_that_goes_is_gone() {
     ]);
     let results = run(&agent, "Find it").await;
     assert_eq!(results[1].0, "Added tools: brand_new");
-    // The server is ended for good: what it had is still listed, and calling it is told.
+    // The server has ended for good: its tools are still listed, and a call reports the failure.
     agent.stop().await;
     provider.go_on([call("brand_new", json!({})), say("Gone.")]);
     let results = run(&agent, "Call it").await;
@@ -191,7 +190,7 @@ async fn fifty_megabytes_go_to_a_file() {
     agent.stop().await;
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 #[cfg(target_os = "linux")]
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");

@@ -1,4 +1,4 @@
-//! Commands that mean harm, in every sandbox that this machine has.
+//! Malicious commands, in every sandbox that this machine has.
 //!
 //! `cargo xtask peers` installs bubblewrap; a sandbox that is not there is reported as skipped.
 
@@ -23,20 +23,20 @@ use pegboard_agent::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Timeout of every wait, longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every kind of sandbox.
 const KINDS: [&str; 3] = ["bubblewrap", "namespaces", "landlock"];
 
-/// The variable by which a process of a test is known.
+/// The variable that marks the processes of a test.
 const MARK: &str = "PEGBOARD_TEST_MARK";
 
 /// A shell in one kind of sandbox, with a folder around its working folder.
 struct Place {
     kind: &'static str,
     shell: Arc<Shell>,
-    /// Not for commands; the working folder is `work` in it.
+    /// The folder outside the sandbox; the working folder is `work` in it.
     outside: PathBuf,
     mark: String,
 }
@@ -75,7 +75,7 @@ impl Place {
         self.shell.run(command, None).await.expect("it runs")
     }
 
-    /// The version of Landlock, where that is the sandbox.
+    /// Returns the version of Landlock, where that is the sandbox.
     fn landlock(&self) -> Option<u32> {
         match self.shell.sandbox() {
             Sandbox::Landlock { abi } => Some(*abi),
@@ -94,14 +94,14 @@ impl Place {
         path
     }
 
-    /// Nothing of the last command is left, and the next one works.
+    /// Checks that nothing of the last command is left, and that the next one works.
     async fn assert_in_order(&self) {
         assert_eq!(self.left(), Vec::<String>::new(), "{}: processes are left", self.kind);
         let again = self.run("echo again").await;
         assert_eq!((again.exit_code, again.stdout.as_str()), (0, "again\n"), "{}: {again:?}", self.kind);
     }
 
-    /// [`left`](Self::left), when that may take a moment.
+    /// Waits until [`left`](Self::left) is empty.
     async fn assert_soon_empty(&self) {
         let start = Instant::now();
         while !self.left().is_empty() {
@@ -110,8 +110,8 @@ impl Place {
         }
     }
 
-    /// Waits until a process of a command is found. One that is just becoming another program
-    /// has no mark for a moment.
+    /// Waits until a process of a command is found. A process that is just executing another
+    /// program has no mark for a moment.
     async fn assert_soon_running(&self) {
         let start = Instant::now();
         while self.left().is_empty() {
@@ -120,7 +120,7 @@ impl Place {
         }
     }
 
-    /// Waits until a command has made this file in the working folder.
+    /// Waits until a command has created this file in the working folder.
     async fn assert_soon_there(&self, file: &str) {
         let start = Instant::now();
         while !self.work().join(file).exists() {
@@ -129,7 +129,7 @@ impl Place {
         }
     }
 
-    /// The process that watches over the command.
+    /// Returns the process that supervises the command.
     fn watcher(&self) -> Option<u32> {
         let read = |pid: u32, name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let holds = |pid: u32, text: &str| String::from_utf8_lossy(&read(pid, "environ")).contains(text);
@@ -143,7 +143,7 @@ impl Place {
         Some(pid)
     }
 
-    /// The command lines of all processes that are the test's: they have its mark, or name its
+    /// Returns the command lines of all processes of the test: they have its mark, or name its
     /// folder as bubblewrap does.
     fn left(&self) -> Vec<String> {
         let folder = self.work().to_string_lossy().into_owned();
@@ -166,7 +166,7 @@ impl Drop for Place {
     }
 }
 
-/// Runs a test in every sandbox that is there.
+/// Runs a test in every available sandbox.
 async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncFn(&Place)) {
     for kind in KINDS {
         if let Some(place) = Place::new(test, kind, &adjust, None) {
@@ -176,7 +176,7 @@ async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncF
     }
 }
 
-/// The settings for one kind of sandbox; nothing when it is not installed.
+/// Returns the settings for one kind of sandbox; `None` if it is not installed.
 pub(super) fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<ShellSettings> {
     let mut settings = ShellSettings::new(work);
     settings.timeout = Duration::from_secs(60);
@@ -196,7 +196,7 @@ pub(super) fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<Sh
     Some(settings)
 }
 
-/// The bubblewrap that is named, installed for the tests, or on the search path.
+/// Returns the bubblewrap that is named, installed for the tests, or on the search path.
 fn bubblewrap() -> Option<PathBuf> {
     let named = std::env::var_os("PEGBOARD_BWRAP").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/debian/usr/bin/bwrap");

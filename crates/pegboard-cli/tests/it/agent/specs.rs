@@ -1,5 +1,5 @@
-//! The specs of the tool API before a reader of YAML and a checker of OpenAPI that are not
-//! ours. `cargo xtask peers` installs them; without them these tests say that they are skipped.
+//! The specs of the tool API, checked by an independent YAML reader and OpenAPI validator. `cargo
+//! xtask peers` installs them; without them these tests report that they are skipped.
 
 use std::{
     io::Write,
@@ -23,7 +23,7 @@ for text in json.load(sys.stdin):
 json.dump(answers, sys.stdout)
 "#;
 
-/// The documents of these specs, none of which may have a mistake; `None` without the checker.
+/// Returns the documents of these specs, which must all be valid; `None` without the validator.
 #[track_caller]
 fn checked(specs: &[(String, String)]) -> Option<Vec<Value>> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/python/bin/python");
@@ -58,7 +58,7 @@ fn skipped() {
     eprintln!("SKIPPED: no checker of OpenAPI here; `cargo xtask peers` installs it");
 }
 
-/// The spec of every server, in full and in short, and of every tool alone.
+/// Returns the spec of every server, in full and in short, and of every tool alone.
 fn specs(catalog: &Catalog) -> Vec<(String, String)> {
     let selection = Selection::everything();
     let api = Api::new(catalog, &selection);
@@ -88,7 +88,7 @@ fn specs_of_the_demo_catalog() {
     assert_eq!((catalog.servers().len(), paths), (15, catalog.len()));
 }
 
-/// What servers have sent, or could.
+/// Returns unusual schemas that servers have sent, or could send.
 fn nasty_schemas() -> Vec<Value> {
     let mut deep = json!({"type": "string"});
     for _ in 0..60 {

@@ -10,7 +10,7 @@ use crate::harness::json;
 
 const CLIENTS: [&str; 8] = ["claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "codex", "gemini", "zed"];
 
-/// A home with a configuration, where it is looked for.
+/// Returns a home folder with a user configuration.
 fn home(test: &str) -> Home {
     let home = Home::new(test);
     home.file(
@@ -53,7 +53,7 @@ fn every_client_is_written_once() {
     for row in listed.as_array().expect("a list") {
         assert_eq!(row["connected"]["transport"], "stdio", "{row}");
     }
-    // What was connected is found by nobody as a server of its own.
+    // Pegboard's own entry is not found as a server.
     assert_eq!(home.run(&["import"]).status.code(), Some(1));
 }
 
@@ -102,10 +102,10 @@ fn from_one_way_to_the_other_and_back() {
     assert!(!home.read(".cursor/mcp.json").contains("8080"));
     home.run(&["connect", "cursor", "--write", "--http", "http://127.0.0.1:8080/mcp"]);
     assert_eq!(home.read(".cursor/mcp.json"), http);
-    // Three texts were replaced, and each was kept.
+    // Three texts were replaced, and each has a backup.
     let kept = ["mcp.json", "mcp.json.pegboard-backup", "mcp.json.pegboard-backup-2", "mcp.json.pegboard-backup-3"];
     assert_eq!(home.names(".cursor"), kept);
-    // The second text comes back and goes again: it is kept already.
+    // The second text comes back and is replaced again: it has a backup already.
     home.run(&["connect", "cursor", "--write"]);
     assert_eq!(home.names(".cursor"), kept);
 }
@@ -220,7 +220,7 @@ fn a_folder_that_cannot_be_written_leaves_all_as_it_was() {
     let set =
         |mode| std::fs::set_permissions(home.path(".cursor"), std::fs::Permissions::from_mode(mode)).expect("rights");
     set(0o555);
-    // Whoever may do everything is not stopped by rights.
+    // Root is not stopped by permissions.
     let is_stopped = std::fs::write(home.path(".cursor/probe"), "").is_err();
     let told = home.show(&["connect", "cursor", "--write"]);
     set(0o755);

@@ -7,7 +7,7 @@ use super::Home;
 use super::mode;
 use crate::harness::json;
 
-/// A home with every client in it, each with what is special to it.
+/// Returns a home folder with every client in it, each with its special features.
 fn everybody(test: &str) -> Home {
     let home = Home::new(test).with("SET", "x");
     home.file(
@@ -105,7 +105,7 @@ fn the_written_configuration_is_one_that_serve_reads() {
     insta::assert_snapshot!(home.told(&home.read("app/out.json")));
     #[cfg(unix)]
     assert_eq!(mode(&home.path("app/out.json")), 0o600);
-    // It is read to its end before the address is looked at, and then nothing is started.
+    // It is read to its end before the address is checked, and then nothing is started.
     let refused = home.show(&["serve", "out.json", "--listen", "nowhere"]);
     assert!(refused.contains("error: `nowhere` is not an address to listen on"), "{refused}");
 }
@@ -149,7 +149,7 @@ fn a_file_is_replaced_with_force() {
     assert_eq!(home.run(&["import", "--output", "out.json", "--force", "--project", "."]).status.code(), Some(0));
     assert_eq!(home.read("app/out.json.pegboard-backup"), "{\"mine\": 1}");
     assert!(home.read("app/out.json").contains("\"github\""));
-    // Again: what is there now is kept as well, under another name.
+    // Again: the present text gets a backup as well, under another name.
     assert_eq!(home.run(&["import", "--output", "out.json", "--force", "--project", "."]).status.code(), Some(0));
     let kept: Vec<String> = home.names("app").into_iter().filter(|name| name.contains("backup")).collect();
     assert_eq!(kept, ["out.json.pegboard-backup", "out.json.pegboard-backup-2"]);

@@ -1,4 +1,4 @@
-//! `pegboard import` and `pegboard connect`, in homes made for them.
+//! `pegboard import` and `pegboard connect`, in home folders made for them.
 
 mod connect;
 mod import;
@@ -10,7 +10,7 @@ use std::{
 
 use crate::harness::{Folder, show};
 
-/// What every secret of a fixture contains, and no output may.
+/// A part of every secret of a fixture, which no output may contain.
 const SECRET: &str = "s3cret";
 
 /// A home folder with a project in it, where the commands run.
@@ -48,7 +48,7 @@ impl Home {
         std::fs::read_to_string(self.path(name)).expect("a file")
     }
 
-    /// The files in a folder, in their order.
+    /// Returns the names of the files in a folder, in order.
     fn names(&self, folder: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).expect("a folder");
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
@@ -57,7 +57,7 @@ impl Home {
         names
     }
 
-    /// Runs `pegboard` in the project, with nothing of the outside in its environment.
+    /// Runs `pegboard` in the project, with an otherwise empty environment.
     fn run(&self, args: &[&str]) -> Output {
         let mut command = self.folder.isolated();
         command.args(args).current_dir(self.path("app"));
@@ -69,7 +69,7 @@ impl Home {
         output
     }
 
-    /// Exit code and outputs, with our own paths told in words.
+    /// Returns exit code and output, with this test's paths replaced by words.
     fn show(&self, args: &[&str]) -> String {
         self.told(&show(&self.run(args)))
     }

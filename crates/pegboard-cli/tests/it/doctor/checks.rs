@@ -1,4 +1,4 @@
-//! What is found without starting anything.
+//! Findings without starting anything.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Clinic, SECRET, check};
 
-/// Looks at servers without starting them.
+/// Checks servers without starting them.
 #[track_caller]
 fn offline(clinic: &Clinic, servers: &Value, expected: &[&str]) {
     check(clinic, &json!({"mcpServers": servers}), &["--offline"], expected);

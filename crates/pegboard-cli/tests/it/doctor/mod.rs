@@ -1,4 +1,4 @@
-//! `pegboard doctor`, with real servers that make real mistakes.
+//! `pegboard doctor`, with real servers that have real problems.
 
 mod checks;
 mod remote;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Folder, show};
 
-/// What every secret here contains, and no output may.
+/// A part of every secret here, which no output may contain.
 const SECRET: &str = "s3cret";
 
-/// A server that says what it was told to: the tools of the file that is its argument.
+/// A server that offers the tools of the file in its argument.
 const SERVER: &str = r#"#!/bin/sh
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -29,7 +29,7 @@ while read -r line; do
 done
 "#;
 
-/// A tool that nothing is wrong with.
+/// A tool without problems.
 const GOOD_TOOL: &str =
     r#"{"name": "greet", "description": "Greets", "inputSchema": {"type": "object", "properties": {}}}"#;
 
@@ -60,7 +60,7 @@ impl Clinic {
         self
     }
 
-    /// A file with certain rights.
+    /// Writes a file with these permissions.
     fn file_with(&self, name: &str, content: &str, mode: u32) -> &Self {
         self.folder.file(name, content);
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).expect("rights");
@@ -71,7 +71,7 @@ impl Clinic {
         self.file_with(name, content, 0o755)
     }
 
-    /// An entry for the server that offers the tools of a file here.
+    /// Returns an entry for the server that offers the tools of a file here.
     fn serving(&self, tools: &str) -> Value {
         json!({"command": self.path("server.sh"), "args": [self.path(tools)]})
     }
@@ -81,7 +81,7 @@ impl Clinic {
         self.file_with("pegboard.json", &text.replace("[here]", &self.here()), 0o600)
     }
 
-    /// Looks at the configuration, with nothing of the outside in the environment.
+    /// Runs `pegboard doctor` with an otherwise empty environment.
     fn run(&self, args: &[&str]) -> Output {
         let mut command = self.folder.isolated();
         command.args(["doctor", "pegboard.json"]).args(args).current_dir(self.folder.path());
@@ -95,7 +95,7 @@ impl Clinic {
         output
     }
 
-    /// Exit code and outputs, with times and our own paths told in words.
+    /// Returns exit code and output, with times and this test's paths replaced by words.
     fn show(&self, args: &[&str]) -> String {
         let text = show(&self.run(args)).replace(&self.here(), "[here]");
         let lines = text.lines().map(|line| match line.split_once(", ready in ") {
@@ -105,7 +105,7 @@ impl Clinic {
         lines.collect()
     }
 
-    /// What is found, each as `severity check server: message → hint`.
+    /// Returns the findings, each as `severity check server: message → hint`.
     fn findings(&self, args: &[&str]) -> Vec<String> {
         let output = self.run(&[args, &["--format", "json"]].concat());
         let report = crate::harness::json(&output);
@@ -124,10 +124,10 @@ impl Clinic {
     }
 }
 
-/// Where nobody else listens, and nothing is kept.
+/// A free listen address, and no state folder.
 const ALONE: &[&str] = &["--listen", "127.0.0.1:0", "--state", "none"];
 
-/// What is found in `config` is what is expected, in this order. `|` stands for any text.
+/// Checks that the findings of `config` are these, in this order. `|` matches any text.
 #[track_caller]
 fn check(clinic: &Clinic, config: &Value, args: &[&str], expected: &[&str]) {
     clinic.configure(config);

@@ -1,4 +1,4 @@
-//! Servers that are reached over HTTP.
+//! Remote servers.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Clinic, check};
 
-/// Answers every request with the status that its path has, as long as the test runs; its
+/// Answers every request with the status for its path, as long as the test runs, and returns its
 /// address.
 fn answering(statuses: &'static [(&'static str, &'static str)]) -> String {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
@@ -23,7 +23,7 @@ fn answering(statuses: &'static [(&'static str, &'static str)]) -> String {
     address.to_string()
 }
 
-/// Answers whatever is said to it as if it had been understood.
+/// Answers every request without TLS.
 fn speaking_plainly() -> String {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let address = socket.local_addr().expect("an address");
@@ -60,7 +60,7 @@ fn remote_servers() {
     let clinic = Clinic::new("remote");
     let guarded = answering(&[("/mcp", "401 Unauthorized"), ("/down", "503 Service Unavailable")]);
     let nothing = answering(&[]);
-    // Long enough that no resolver asks anybody.
+    // Long enough that no resolver sends a request.
     let nobody = format!("http://{}.invalid/mcp", "a".repeat(64));
     let closed = TcpListener::bind("127.0.0.1:0").expect("a socket").local_addr().expect("an address");
     let servers = json!({

@@ -1,4 +1,4 @@
-//! Servers that are started.
+//! Test starts of servers.
 
 use serde_json::{Value, json};
 

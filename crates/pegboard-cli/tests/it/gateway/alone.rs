@@ -1,4 +1,4 @@
-//! Commands that start servers themselves, or ask a gateway that is in trouble.
+//! Commands that start servers themselves, or ask a gateway that does not work.
 
 use std::{fs, process::Stdio, time::Duration};
 
@@ -9,7 +9,8 @@ use super::{
     verbs::{Place, one, told},
 };
 
-/// The fixture beside a server that never becomes ready and leaves a file when it is started.
+/// Returns the fixture beside a server that never becomes ready and creates a file when it is
+/// started.
 fn with_slow(place: &Place) -> (Value, std::path::PathBuf) {
     let started = place.0.path().join("slow-was-started");
     let slow = json!({"command": "sh", "args": ["-c", "touch \"$0\"; exec sleep 60", started]});
@@ -34,7 +35,7 @@ async fn a_gateway_does_not_start_itself() {
         assert!(error.contains(&warning), "{error}");
     }
     place.check(&["add", "again", "--", "pegboard", "serve", "--stdio"], 2, "", "was not added").await;
-    // Under whatever disguise it comes, a chain of gateways ends.
+    // Under any name, a chain of gateways ends.
     for args in [&["serve", "--stdio"][..], &["tools"], &["catalog"]] {
         let run = place.command(args).env("PEGBOARD_DEPTH", "3").output().await;
         let (code, _, error) = told(&run.expect("it runs"));
@@ -66,7 +67,7 @@ async fn only_the_server_of_the_tool_is_started() {
         assert!(code == Some(0) && out.contains(r#"{"a":1}"#), "{name}: {error}");
         assert!(!error.contains("slow") && !started.exists(), "{name}: {error}");
     }
-    // What the doctor has learned is known afterwards.
+    // The tool lists of the doctor are cached.
     let place = Place::new("after-doctor");
     let (config, started) = with_slow(&place);
     place.configure(&config);
@@ -93,7 +94,7 @@ async fn a_gateway_that_refuses_connections_does_not_run() {
     let file = place.project().join("pegboard.json").canonicalize().expect("a path");
     let running = std::path::Path::new(&place.state()).join("running");
     fs::create_dir_all(&running).expect("folders");
-    // This process lives, and listens nowhere.
+    // This process runs, and listens nowhere.
     let pid = std::process::id();
     let entry = json!({"pid": pid, "endpoint": "http://127.0.0.1:1/mcp", "socket": null, "configuration": file});
     fs::write(running.join(format!("{pid}.json")), entry.to_string()).expect("a file");
@@ -111,7 +112,7 @@ async fn a_gateway_that_was_killed_does_not_run() {
     let file = place.project().join("pegboard.json").canonicalize().expect("a path");
     let running = std::path::Path::new(&place.state()).join("running");
     fs::create_dir_all(&running).expect("folders");
-    // Nobody asks for its exit code.
+    // The exit code is not collected, so it stays a zombie.
     let ended = std::process::Command::new("true").spawn().expect("it starts");
     let pid = ended.id();
     let entry = json!({"pid": pid, "endpoint": "http://127.0.0.1:1/mcp", "socket": null, "configuration": file});

@@ -1,4 +1,4 @@
-//! A client of both eras that shows everything that came over the wire.
+//! A test client of both protocol eras that shows everything on the wire.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::PATIENCE;
 
-/// An HTTP client with the one set of cryptography that the workspace uses.
+/// Returns an HTTP client with the one cryptography provider that the workspace uses.
 pub(crate) fn http() -> reqwest::Client {
     builder().build().expect("a client")
 }
@@ -21,12 +21,12 @@ pub(crate) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
 }
 
-/// What came back for one request.
+/// The answer to one request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
-    /// Messages that came before the response, on the same stream.
+    /// Messages before the response, on the same stream.
     pub(crate) before: Vec<Value>,
     pub(crate) response: Value,
     /// The response as it was written.
@@ -34,20 +34,20 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The result; a refusal is a failed test.
+    /// Returns the result; fails the test on an error.
     pub(crate) fn result(&self) -> &Value {
         assert!(self.response.get("result").is_some(), "no result: {} {:?}", self.status, self.response);
         &self.response["result"]
     }
 
-    /// The code and message of a refusal.
+    /// Returns the code and message of an error.
     pub(crate) fn error(&self) -> (i64, String) {
         let error = &self.response["error"];
         assert!(error.is_object(), "no error: {} {:?}", self.status, self.response);
         (error["code"].as_i64().unwrap_or_default(), error["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The methods of the messages that came before.
+    /// Returns the methods of the messages before the response.
     pub(crate) fn told(&self) -> Vec<String> {
         self.before.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned()).collect()
     }
@@ -82,15 +82,15 @@ impl Events {
         }
     }
 
-    /// The next message as JSON.
+    /// Returns the next message as JSON.
     pub(crate) async fn message(&mut self) -> Value {
-        // In all: signs of life in between are no message.
+        // For all of it: keep-alives in between are not messages.
         let line = tokio::time::timeout(PATIENCE, self.next()).await.expect("a message in time").expect("a message");
         serde_json::from_str(&line).expect("JSON")
     }
 }
 
-/// Sends a body and collects what comes back; questions of the server go to `answer`.
+/// Sends a body and collects the answer; questions of the server go to `answer`.
 async fn send(request: reqwest::RequestBuilder, id: &Value, answer: impl AsyncFn(Value)) -> Reply {
     let response = request.send().await.expect("an answer");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -112,11 +112,11 @@ async fn send(request: reqwest::RequestBuilder, id: &Value, answer: impl AsyncFn
         }
         before.push(message);
     }
-    // Whoever cancels a request gets no answer.
+    // A client that cancels a request gets no answer.
     Reply { status, headers, before, response: Value::Null, raw: String::new() }
 }
 
-/// A legacy conversation.
+/// A legacy session.
 #[derive(Debug)]
 pub(crate) struct Legacy {
     http: reqwest::Client,
@@ -150,7 +150,7 @@ impl Legacy {
         legacy
     }
 
-    /// The same client, which finds its gateway at another address.
+    /// Returns the same client for a gateway at another address.
     pub(crate) fn moved_to(mut self, url: &str) -> Self {
         url.clone_into(&mut self.url);
         self
@@ -172,7 +172,7 @@ impl Legacy {
         self.request_answering(method, params, |_| json!({})).await
     }
 
-    /// A request during which the server may ask; `answer` makes the results.
+    /// Sends a request during which the server may ask; `answer` makes the results.
     pub(crate) async fn request_answering(
         &self,
         method: &str,
@@ -193,8 +193,8 @@ impl Legacy {
         self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// A call of a gateway that may be gone at any moment: whether the tool did its work, if
-    /// there was a whole answer.
+    /// Calls a tool of a gateway that may stop at any moment, and returns whether it succeeded, if
+    /// there was a complete answer.
     pub(crate) async fn try_call(&self, tool: &str, arguments: Value) -> Option<bool> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let params = json!({"name": tool, "arguments": arguments});
@@ -210,7 +210,7 @@ impl Legacy {
         self.post(&body).send().await.expect("an answer").status().as_u16()
     }
 
-    /// Opens the stream for what belongs to no request.
+    /// Opens the stream for messages outside of requests.
     pub(crate) async fn stream(&self) -> Events {
         let request = self.http.get(&self.url).header("accept", "text/event-stream");
         let response = request.header("mcp-session-id", &self.session).send().await.expect("an answer");
@@ -219,7 +219,7 @@ impl Legacy {
     }
 }
 
-/// What a modern request says in `_meta`.
+/// Returns the `_meta` of a modern request.
 pub(crate) fn modern_meta(capabilities: &Value) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -228,12 +228,12 @@ pub(crate) fn modern_meta(capabilities: &Value) -> Value {
     })
 }
 
-/// One modern request of a client that can answer everything.
+/// Sends one modern request of a client that supports everything.
 pub(crate) async fn modern(url: &str, method: &str, params: Value) -> Reply {
     modern_with(url, method, params, &json!({"sampling": {}, "elicitation": {}, "roots": {}}), &[]).await
 }
 
-/// One modern request, with capabilities and further headers.
+/// Sends one modern request, with capabilities and further headers.
 pub(crate) async fn modern_with(
     url: &str,
     method: &str,

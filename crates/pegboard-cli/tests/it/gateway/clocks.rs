@@ -1,5 +1,4 @@
-//! Clocks that jump: by a summer time that was set by hand, a machine that slept, a battery
-//! that was empty.
+//! Clocks that jump: after a manual change, a suspended machine, or an empty battery.
 
 use std::{
     fs,
@@ -11,7 +10,8 @@ use serde_json::json;
 
 use super::{Legacy, PATIENCE, fixture, names, starting::Stage};
 
-/// The library that lets a program see another time; without it this is skipped, and says so.
+/// Returns the library that changes the time of a program; without it this is skipped with a
+/// message.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
 fn library() -> Option<PathBuf> {
     let path = "../../.tools/faketime/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
@@ -43,7 +43,7 @@ async fn nothing_is_lost_when_the_clock_jumps() {
         .env("LD_PRELOAD", library)
         .env("FAKETIME_TIMESTAMP_FILE", &clock)
         .env("FAKETIME_NO_CACHE", "1")
-        // What measures how long something takes does not jump.
+        // Monotonic durations do not jump.
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         .stderr(Stdio::piped())
         .stdout(Stdio::null())

@@ -1,4 +1,4 @@
-//! The control API of a process. What it shows and allows is tested in `pegboard-gateway`.
+//! The control API of a process. Its content and permissions are tested in `pegboard-gateway`.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ fn post(served: &Served, path: &str) -> RequestBuilder {
     request.header("content-type", "application/json")
 }
 
-/// The status code and the document.
+/// Returns the status code and the document.
 async fn ask(request: RequestBuilder) -> (u16, Value) {
     let response = request.send().await.expect("an answer");
     let status = response.status().as_u16();
     (status, serde_json::from_str(&response.text().await.expect("a body")).expect("JSON"))
 }
 
-/// Waits until the status of a gateway is as it should be.
+/// Waits until the status of a gateway satisfies `is_so`.
 pub(super) async fn until(served: &Served, token: Option<&str>, is_so: impl Fn(&Value) -> bool) -> Value {
     let waiting = async {
         loop {

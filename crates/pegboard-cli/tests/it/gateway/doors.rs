@@ -1,5 +1,4 @@
-//! The door for clients that start us themselves, and the demo. What is said on a pipe is tested in
-//! `pegboard-gateway`.
+//! `serve --stdio`, and the demo. The messages are tested in `pegboard-gateway`.
 
 use std::process::Stdio;
 
@@ -11,7 +10,7 @@ use tokio::{
 
 use super::{PATIENCE, Served, command, fixture, names, text};
 
-/// `pegboard serve --stdio`.
+/// A running `pegboard serve --stdio`.
 struct Piped {
     child: Child,
     input: ChildStdin,
@@ -45,7 +44,7 @@ impl Piped {
         serde_json::from_str(&line.expect("a line")).expect("JSON")
     }
 
-    /// The answer to a request, and what came before it.
+    /// Sends a request, and returns the answer and the messages before it.
     async fn request(&mut self, id: Value, method: &str, params: Value) -> (Value, Vec<Value>) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
         let mut before = Vec::new();
@@ -78,7 +77,7 @@ async fn a_pipe_that_ends_is_answered_first() {
     assert!(status.success());
 }
 
-/// As Node hands streams on that it has read from itself.
+/// Node passes on streams like this after reading from them itself.
 #[cfg(unix)]
 #[tokio::test]
 async fn an_input_that_does_not_block_is_waited_for() {

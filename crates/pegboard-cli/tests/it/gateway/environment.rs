@@ -1,4 +1,4 @@
-//! What servers inherit of the environment of the gateway.
+//! The environment variables that servers inherit from the gateway.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("UV_INDEX_URL", "https://index.invalid"),
 ];
 
-/// The fixture under another name.
+/// Returns the fixture under another name.
 fn fixture_named(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("environment-programs");
     fs::create_dir_all(&folder).expect("a temporary folder");
@@ -56,14 +56,14 @@ fn config(servers: &Value, variable: &str) -> Value {
     json!({"mcpServers": servers, "pegboard": {"tokens": tokens, "prefix": "always", "dialect": "passthrough"}})
 }
 
-/// What a server reports.
+/// Returns the environment that a server reports.
 async fn report(served: &Served, token: &str, server: &str) -> Value {
     let session = Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await;
     let reply = session.call(&format!("{server}___environment"), json!({})).await;
     reply.result()["structuredContent"].clone()
 }
 
-/// Those of our variables that a server has.
+/// Returns which of [`VARIABLES`] a server has.
 async fn inherited(served: &Served, server: &str) -> String {
     let report = report(served, TOKEN, server).await;
     assert!(report["own"]["PATH"].is_string() && report["own"]["HOME"].is_string(), "{report}");
@@ -162,7 +162,7 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     served.logged("server ready").await;
 }
 
-/// How to run a program as a user without rights; `None` where that cannot be done.
+/// Returns how to run a program as an unprivileged user; `None` if that is not possible.
 fn unprivileged() -> Option<Vec<&'static str>> {
     if fs::metadata("/proc/self").ok()?.uid() != 0 {
         return Some(Vec::new());

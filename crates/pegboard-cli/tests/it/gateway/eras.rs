@@ -1,4 +1,4 @@
-//! Server processes of both protocol eras. What clients of each era see of them is tested in
+//! Server processes of both protocol eras. What clients of each era see is tested in
 //! `pegboard-gateway`.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the log shows of searches. What clients see and find is tested in `pegboard-gateway`.
+//! The log of searches. What clients see and find is tested in `pegboard-gateway`.
 
 use serde_json::json;
 

@@ -1,10 +1,10 @@
-//! Servers that misbehave, and ends of all kinds.
+//! Faulty servers, and all kinds of shutdown.
 
 use serde_json::{Value, json};
 
 use super::{Served, fixture, gone, is_running, kill, names, text};
 
-/// The children of a process, by their command line.
+/// Returns the children of a process, by their command line.
 pub(super) fn children(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("a process table").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -16,7 +16,7 @@ pub(super) fn children(parent: u32) -> Vec<u32> {
     .collect()
 }
 
-/// All processes below one.
+/// Returns all descendants of a process.
 pub(super) fn descendants(root: u32) -> Vec<u32> {
     let mut found = children(root);
     let mut at = 0;

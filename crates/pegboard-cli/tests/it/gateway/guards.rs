@@ -1,4 +1,5 @@
-//! Which requests the listener lets in. What callers then see is tested in `pegboard-gateway`.
+//! Requests that the listener accepts and rejects. What callers then see is tested in
+//! `pegboard-gateway`.
 
 use serde_json::json;
 
@@ -115,7 +116,7 @@ async fn secrets_in_addresses_stay_there() {
     let health = health.text().await.expect("a body");
     assert!(health.contains("degraded"), "{health}");
     for told in [served.log(), called.raw, health] {
-        // What the HTTP library itself logs at this level is not ours.
+        // The log lines of the HTTP library at this level are not Pegboard's.
         let ours: Vec<&str> = told.lines().filter(|line| !line.contains("connecting to")).collect();
         assert!(!ours.concat().contains("tell-nobody"), "{ours:?}");
     }

@@ -1,11 +1,11 @@
-//! Servers whose words are meant for something else than reading.
+//! Servers with malicious text.
 
 use serde_json::{Value, json};
 
 use super::{Served, command, fixture, names, text};
 
-/// Characters that must not get through: they drive a terminal, turn text around, or are read
-/// by models alone.
+/// Returns a character that must not get through: it controls a terminal, changes the text
+/// direction, or is only visible to models.
 fn forbidden(text: &str) -> Option<char> {
     text.chars().find(|c| {
         c.is_control() && !matches!(c, '\n' | '\t')
@@ -19,7 +19,7 @@ fn check_text(what: &str, text: &str) {
     assert_eq!(forbidden(text), None, "{what}: {text:?}");
 }
 
-/// All texts in a value but those that count as they are.
+/// Checks all texts in a value, except those that must stay unchanged.
 #[track_caller]
 fn check(what: &str, value: &Value) {
     match value {
@@ -51,7 +51,7 @@ async fn lists_calls_and_logs_are_clean() {
     let tools = listed.result()["tools"].as_array().cloned().unwrap_or_default();
     let wipe = tools.iter().find(|tool| tool["title"].as_str().is_some_and(|title| title.starts_with("Wipe")));
     let wipe = wipe.expect("the tool is there");
-    // What is meant to be read is there, whole signs and all languages included.
+    // Visible text is complete, including whole graphemes and all languages.
     assert_eq!(wipe["description"], "Shows the time. 👩\u{200d}👧 שלום");
     assert_eq!(wipe["inputSchema"]["properties"]["path"]["title"], "a b");
     let long = wipe["inputSchema"]["properties"]["mode"]["description"].as_str().unwrap_or_default();

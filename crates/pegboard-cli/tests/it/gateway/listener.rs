@@ -1,4 +1,4 @@
-//! A small HTTP server whose answers a test makes, and a collector of telemetry made of it.
+//! A small HTTP server with scripted answers, and a telemetry collector made of it.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use tokio::{
 
 use super::PATIENCE;
 
-/// One request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
     pub(crate) path: String,
@@ -29,10 +29,10 @@ pub(crate) struct Got {
     pub(crate) body: Vec<u8>,
 }
 
-/// What is answered; nothing at all, for a server that hangs.
+/// The answer to a request; `None` for a server that hangs.
 pub(crate) type Said = Option<(u16, String)>;
 
-/// A server that keeps what it got.
+/// A server that records its requests.
 pub(crate) struct Listener {
     pub(crate) url: String,
     got: watch::Receiver<Vec<Got>>,
@@ -64,7 +64,7 @@ impl Listener {
         self.got.borrow().clone()
     }
 
-    /// Waits until so many requests came.
+    /// Waits until so many requests have arrived.
     pub(crate) async fn has_got(&self, count: usize) {
         let mut got = self.got.clone();
         let enough = tokio::time::timeout(PATIENCE, got.wait_for(|got| got.len() >= count)).await;
@@ -86,7 +86,7 @@ async fn while_open(mut stream: TcpStream, sender: &watch::Sender<Vec<Got>>, ans
     }
 }
 
-/// The next request on a connection.
+/// Reads the next request on a connection.
 async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Got> {
     let end = loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -114,19 +114,19 @@ async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Got> {
     Some(Got { path, headers, body })
 }
 
-/// What came of telemetry. Whatever is no telemetry is a failed test.
+/// The received telemetry. Anything else fails the test.
 pub(crate) struct Collector {
     pub(crate) listener: Listener,
     status: Arc<Mutex<Option<u16>>>,
 }
 
 impl Collector {
-    /// One that takes everything.
+    /// Starts a collector that accepts everything.
     pub(crate) async fn start() -> Self {
         Self::answering(Some(200)).await
     }
 
-    /// One that answers so; or never.
+    /// Starts a collector with this status; `None` never answers.
     pub(crate) async fn answering(status: Option<u16>) -> Self {
         let status = Arc::new(Mutex::new(status));
         let now = Arc::clone(&status);
@@ -135,7 +135,7 @@ impl Collector {
         Self { listener: Listener::start(answer).await, status }
     }
 
-    /// Answers differently from now on.
+    /// Changes the status of further answers.
     pub(crate) fn answer(&self, status: u16) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     }
@@ -147,12 +147,12 @@ impl Collector {
             .collect()
     }
 
-    /// The requests with spans, as they came.
+    /// Returns the requests with spans.
     pub(crate) fn span_bodies(&self) -> Vec<Vec<u8>> {
         self.bodies("/v1/traces")
     }
 
-    /// All spans, each with what sent it.
+    /// Returns all spans, each with its resource.
     pub(crate) fn spans(&self) -> Vec<(Resource, Span)> {
         let mut spans = Vec::new();
         for body in self.span_bodies() {
@@ -166,7 +166,7 @@ impl Collector {
         spans
     }
 
-    /// The numbers that came last.
+    /// Returns the latest metrics.
     pub(crate) fn numbers(&self) -> Vec<Metric> {
         let bodies = self.bodies("/v1/metrics");
         let last = bodies.last().expect("numbers");
@@ -176,7 +176,7 @@ impl Collector {
     }
 }
 
-/// The attribute `key`, as text.
+/// Returns the attribute `key`, as text.
 pub(crate) fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == key)?;
     match found.value.clone()?.value? {
@@ -186,7 +186,7 @@ pub(crate) fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// Bytes as they are written in headers.
+/// Returns bytes in hexadecimal, as in headers.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

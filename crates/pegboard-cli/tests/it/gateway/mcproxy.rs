@@ -20,7 +20,7 @@ fn rule(name: &str, pattern: &str, is_enabled: bool) -> Value {
     })
 }
 
-/// All that such a file contains, with steps for all servers and for single ones.
+/// Returns a file with all features of MCProxy, with steps for all servers and for single ones.
 fn config() -> Value {
     let rules = json!([rule("no_passwords", "/etc/passwd", true), rule("no_tmp", "/tmp", false)]);
     let quiet = json!({"rules": [rule("quiet_rule", "/etc/shadow", true)], "log_blocked": false});
@@ -118,7 +118,7 @@ async fn a_reload_with_a_misplaced_restriction_is_refused() {
     assert_eq!(blocked.error(), (-32602, "no_passwords is not allowed".to_owned()));
 }
 
-/// The exit code and standard error of `pegboard serve` with a file that it should refuse.
+/// Returns the exit code and standard error of `pegboard serve` with an invalid file.
 async fn refused(test: &str, config: &Value) -> (Option<i32>, String) {
     let (folder, file) = super::written(test, config);
     let mut command = command();

@@ -1,5 +1,5 @@
-//! The gateway from the outside: the binary with real processes behind it and a client in
-//! front of it.
+//! The gateway from the outside: the binary with real processes behind it and a client in front of
+//! it.
 
 mod alone;
 pub(crate) mod client;
@@ -48,17 +48,17 @@ use tokio::{
 
 pub(crate) use self::client::{Legacy, Reply, modern, modern_with};
 
-/// Longer than anything here takes, also on a busy machine; a test that waits so long has failed.
+/// Timeout of every wait, longer than anything here takes, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The fixture server of the test kit, which is built beside the binary.
+/// Returns the fixture server of the test kit, which is built beside the binary.
 pub(crate) fn fixture_path() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_pegboard")).with_file_name("pegboard-fixture");
     assert!(path.exists(), "no `{}`: run the tests of the whole workspace", path.display());
     path
 }
 
-/// A configuration entry for the fixture server.
+/// Returns a configuration entry for the fixture server.
 pub(crate) fn fixture(args: &[&str]) -> Value {
     json!({"command": fixture_path(), "args": args})
 }
@@ -100,8 +100,7 @@ impl Served {
         Self::spawn(folder, &[], "127.0.0.1:0").await
     }
 
-    /// Serves a configuration that lies in `folder`, which is removed in the end, with its state
-    /// in another.
+    /// Serves a configuration in `folder`, which is removed in the end, with its state in another.
     pub(crate) async fn start_in(folder: PathBuf, file: &Path, state: &Path) -> Self {
         let path = |path: &Path| path.to_str().expect("a path").to_owned();
         Self::spawn(folder, &[&path(file), "--state", &path(state)], "127.0.0.1:0").await
@@ -111,8 +110,8 @@ impl Served {
         Self::spawn_with(folder, args, address, &[("PEGBOARD_LOG", "debug")]).await
     }
 
-    /// Serves what the arguments say, and waits until `/ready` says that its servers have started,
-    /// have failed, or are known from before.
+    /// Serves with these arguments, and waits until `/ready` reports that its servers have started,
+    /// have failed, or are cached.
     async fn spawn_with(folder: PathBuf, args: &[&str], address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command()
             .arg("serve")
@@ -134,10 +133,10 @@ impl Served {
         served
     }
 
-    /// Waits until every server works, has failed, or rests. A client that comes earlier is answered
-    /// after `startupWait` (`server/discover` after two seconds) with the servers that are there by
-    /// then, and is told of the others later: on a busy machine it would see another order of events.
-    /// Where there are tokens, this is only told to one without a selection.
+    /// Waits until every server is ready, has failed, or is idle. A client that comes earlier is
+    /// answered after `startupWait` (`server/discover` after two seconds) with the servers that are
+    /// ready by then, and is notified of the others later: on a busy machine it would see another
+    /// order of events. With tokens, only a token without a selection sees this.
     async fn wait_until_settled(&self, config: &Value, variables: &[(&str, &str)]) {
         let tokens = config["pegboard"]["tokens"].as_array();
         let whole = tokens.and_then(|tokens| tokens.iter().find(|token| token.get("selection").is_none()));
@@ -148,7 +147,7 @@ impl Served {
         self.wait_until(token, |readiness| readiness["starting"] == 0).await;
     }
 
-    /// Waits until the answer of `/ready` is one that a test can go on with.
+    /// Waits until the answer of `/ready` satisfies `is_enough`.
     async fn wait_until(&self, token: Option<&str>, is_enough: impl Fn(&Value) -> bool) {
         let request = client::http().get(self.url.replace("/mcp", "/ready"));
         let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
@@ -167,7 +166,7 @@ impl Served {
         assert!(waited.is_ok(), "servers are still starting; the log is:\n{}", self.log());
     }
 
-    /// Waits until the log has a line with `text`; the line.
+    /// Waits until the log has a line with `text`, and returns the line.
     pub(crate) async fn logged(&self, text: &str) -> String {
         let mut log = self.log.clone();
         let found = |log: &String| log.lines().any(|line| line.contains(text));
@@ -178,8 +177,8 @@ impl Served {
         }
     }
 
-    /// Puts another configuration in the place of the one that is served, and waits until it
-    /// was looked at; whether it was taken over.
+    /// Replaces the configuration, waits until the gateway has read it, and returns whether it was
+    /// applied.
     pub(crate) async fn reconfigure(&self, config: &str) -> bool {
         let count =
             |log: &str| (log.matches("configuration reloaded").count(), log.matches("configuration rejected").count());
@@ -202,12 +201,12 @@ impl Served {
         self.log.borrow().clone()
     }
 
-    /// Begins a legacy conversation with a client that can answer everything.
+    /// Begins a legacy session with a client that supports everything.
     pub(crate) async fn legacy(&self) -> Legacy {
         Legacy::begin(&self.url, "test", json!({"sampling": {}, "elicitation": {}, "roots": {}})).await
     }
 
-    /// One modern request.
+    /// Sends one modern request.
     pub(crate) async fn modern(&self, method: &str, params: Value) -> Reply {
         modern(&self.url, method, params).await
     }
@@ -221,7 +220,7 @@ impl Served {
         kill(self.pid(), signal);
     }
 
-    /// Waits until it has ended; its exit code.
+    /// Waits until it has ended, and returns its exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("a status");
         status.code()
@@ -237,7 +236,7 @@ impl Drop for Served {
     }
 }
 
-/// A folder for a test, and its configuration in it.
+/// Creates a folder for a test, with its configuration in it.
 fn written(test: &str, config: &Value) -> (PathBuf, String) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -248,7 +247,7 @@ fn written(test: &str, config: &Value) -> (PathBuf, String) {
     (folder, file)
 }
 
-/// The binary without settings from outside.
+/// Returns the binary without settings from outside.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
     for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER", "PEGBOARD_TOKEN"] {
@@ -260,7 +259,7 @@ pub(crate) fn command() -> Command {
     }
     // The tests do not use the configuration of the user who runs them.
     command.env("XDG_CONFIG_HOME", "/nonexistent/settings").env_remove("PEGBOARD_FORMAT");
-    // What one test keeps of its servers is no other's business.
+    // Each test has a state of its own.
     command.env("PEGBOARD_STATE", "none");
     command
 }
@@ -269,7 +268,7 @@ pub(crate) fn kill(pid: u32, signal: &str) {
     let _ = std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
 }
 
-/// Whether a process is there and has not ended.
+/// Returns whether a process exists and has not ended.
 pub(crate) fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
@@ -285,7 +284,7 @@ pub(crate) async fn gone(pid: u32) {
     tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| panic!("process {pid} still runs"));
 }
 
-/// Collects lines as they come.
+/// Collects lines as they arrive.
 pub(crate) fn follow(pipe: impl tokio::io::AsyncRead + Unpin + Send + 'static) -> watch::Receiver<String> {
     let (sender, receiver) = watch::channel(String::new());
     tokio::spawn(async move {
@@ -300,14 +299,14 @@ pub(crate) fn follow(pipe: impl tokio::io::AsyncRead + Unpin + Send + 'static) -
     receiver
 }
 
-/// The names in a list of tools, prompts or the like.
+/// Returns the names in a list of tools, prompts or the like.
 pub(crate) fn names(reply: &Reply, field: &str) -> Vec<String> {
     let key = if field.starts_with("resource") { "uri" } else { "name" };
     let list = reply.result()[field].as_array().cloned().unwrap_or_default();
     list.iter().map(|item| item[key].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The text of a tool's result.
+/// Returns the text of a tool's result.
 pub(crate) fn text(reply: &Reply) -> String {
     reply.result()["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What passes through a process keeps its bytes.
+//! Messages pass through a process unchanged.
 
 use serde_json::json;
 

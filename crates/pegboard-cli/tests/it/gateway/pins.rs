@@ -1,5 +1,5 @@
-//! Approvals on the command line, and in several processes. How held tools are seen is tested in
-//! `pegboard-gateway`.
+//! Approvals on the command line, and in several processes. What clients see of held tools is
+//! tested in `pegboard-gateway`.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use super::{
     text,
 };
 
-/// What `pegboard approve` prints, and whether it was content.
+/// Returns the output of `pegboard approve`, and whether it exited with 0.
 async fn approve(state: &Path, args: &[&str]) -> (bool, String) {
     let mut command = command();
     command.env_remove("PEGBOARD_STATE").arg("approve").args(args).arg("--state").arg(state);
@@ -20,7 +20,7 @@ async fn approve(state: &Path, args: &[&str]) -> (bool, String) {
     (output.status.success(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
 }
 
-/// Waits until exactly these wait for approval, as kind and name.
+/// Waits until exactly these tools wait for approval, as kind and name.
 async fn waiting(state: &Path, expected: &[&str]) -> Vec<Value> {
     let waited = async {
         loop {
@@ -67,7 +67,7 @@ async fn what_has_changed_is_held_until_it_is_approved() {
     served.logged("changed tool held until approved").await;
     served.logged("new tool held until approved").await;
     let session = served.legacy().await;
-    // What was known from before may have been listed first.
+    // The cached tools may have been listed first.
     let mut listed = tools(&served).await;
     while listed.contains(&"pay".to_owned()) {
         listed = tools(&served).await;
@@ -86,7 +86,7 @@ async fn what_has_changed_is_held_until_it_is_approved() {
     assert_eq!((&reports[1]["server"], &reports[1]["isHeld"]), (&json!("bank"), &json!(true)));
     assert!(reports[1]["since"].as_u64().is_some_and(|since| since > 0));
 
-    // Nobody is there to be asked, and nothing is approved by mistake.
+    // Without a terminal, nothing is approved by mistake.
     let state = stage.state();
     assert!(!approve(&state, &["bank"]).await.0);
     assert!(!approve(&state, &["--yes"]).await.0);
@@ -96,7 +96,7 @@ async fn what_has_changed_is_held_until_it_is_approved() {
     assert!(!is_fine && printed.contains("did you mean `pay`?"), "{printed}");
     waiting(&state, &["new more", "changed pay"]).await;
 
-    // The gateway that runs takes it over, and its clients are told.
+    // The running gateway applies it, and notifies its clients.
     let mut stream = session.stream().await;
     let (is_fine, printed) = approve(&state, &["bank", "pay", "--yes", "--format", "text"]).await;
     assert!(is_fine && printed.contains("1 tool was approved"), "{printed}");
@@ -205,7 +205,7 @@ async fn names_that_look_alike_are_logged() {
     assert!(served.logged("tool names used by several servers").await.contains("search"));
 }
 
-/// What `pegboard serve` says of a configuration that it refuses.
+/// Returns the error of `pegboard serve` for an invalid configuration.
 async fn refusal(stage: &Stage, config: &Value, state: Option<&Path>) -> String {
     let file = stage.state().with_file_name("refused.json");
     fs::write(&file, config.to_string()).expect("a file");
@@ -306,7 +306,7 @@ async fn a_new_server_is_held_until_it_is_approved() {
     served.logged("new tool not approved").await;
 }
 
-/// What `pegboard doctor` prints of the configuration that is served.
+/// Returns the output of `pegboard doctor` for the served configuration.
 async fn doctor(served: &Served, state: &Path) -> String {
     let mut command = command();
     command.env_remove("PEGBOARD_STATE").arg("doctor").arg(served.folder().join("pegboard.json"));

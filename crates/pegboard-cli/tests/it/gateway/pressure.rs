@@ -1,4 +1,4 @@
-//! Many clients, while everything changes under them.
+//! Many clients, while servers and configuration change.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use super::{
     text,
 };
 
-/// Begins conversations.
+/// Begins sessions.
 async fn begin(served: &Served, count: usize) -> Vec<Arc<Legacy>> {
     let mut sessions = Vec::new();
     for _ in 0..count {
@@ -27,7 +27,7 @@ async fn begin(served: &Served, count: usize) -> Vec<Arc<Legacy>> {
     sessions
 }
 
-/// Lets every conversation do `work` again and again until `stop`; how often it did.
+/// Lets every session do `work` again and again until `stop`, and counts how often.
 fn load<W, F>(sessions: &[Arc<Legacy>], stop: &Arc<AtomicBool>, work: W) -> (JoinSet<()>, Arc<AtomicUsize>)
 where
     W: Fn(Arc<Legacy>, usize) -> F + Clone + 'static,
@@ -48,7 +48,7 @@ where
     (tasks, done)
 }
 
-/// Waits until every conversation has had its turn, on the average more than once.
+/// Waits until every session has worked, more than once on average.
 async fn busy(done: &AtomicUsize, least: usize) {
     let waiting = async {
         while done.load(Ordering::Relaxed) < least {
@@ -72,7 +72,7 @@ async fn two_hundred_search_while_a_list_changes_every_100_ms() {
         let reply = session.call("search_tools", json!({"query": query})).await;
         assert_eq!(reply.status, 200);
         assert_eq!(reply.result()["isError"], Value::Null, "{reply:?}");
-        // What never changed is always found.
+        // Tools that never changed are always found.
         if round.is_multiple_of(2) {
             assert!(text(&reply).contains("echo"), "{reply:?}");
         }
@@ -116,7 +116,7 @@ async fn fifty_changes_of_the_configuration_under_load() {
         let listed = names(&session.request("tools/list", json!({})).await, "tools");
         assert!(listed.contains(&"steady___echo".to_owned()), "{listed:?}");
     });
-    // Each change waits until it was looked at; some are nonsense.
+    // Each change waits until it was read; some are invalid.
     for number in 1..=50 {
         let config = if number % 10 == 0 { "{\"mcpServers\": [".to_owned() } else { with(number).to_string() };
         assert_eq!(served.reconfigure(&config).await, number % 10 != 0, "{number}");
@@ -148,7 +148,7 @@ async fn killed_under_load_it_comes_back_whole() {
         tasks.spawn_local(async move {
             let mut loaded = BTreeSet::new();
             let mut round = 0;
-            // Until the gateway is gone: what was answered before must be there afterwards.
+            // Until the gateway is gone: answered calls must be recorded afterwards.
             loop {
                 let name = format!("one___tool_{:05}", round % 40);
                 let Some(true) = session.try_call("add_tool", json!({"tool_names": [name]})).await else {

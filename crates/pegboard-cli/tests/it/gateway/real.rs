@@ -1,5 +1,5 @@
-//! Real clients and real servers. `cargo xtask peers` installs them; without them these
-//! tests say that they are skipped.
+//! Real clients and real servers. `cargo xtask peers` installs them; without them these tests
+//! report that they are skipped.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use super::{PATIENCE, Served, fixture, names, text};
 
-/// The folder of installed peers, if they are installed.
+/// Returns the folder of installed peers, if they are installed.
 pub(crate) fn tools() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
     let tools = root.join(".tools");
@@ -31,7 +31,7 @@ pub(crate) fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testkit/peers")
 }
 
-/// A JSON file of the peers, with the folder of tools filled in.
+/// Reads a JSON file of the peers, with the folder of tools filled in.
 pub(crate) fn peer_file(name: &str, tools: &Path) -> Value {
     let text = std::fs::read_to_string(peers().join(name)).expect("a file");
     let text = text.replace("${PEG_TOOLS}", tools.to_str().expect("a path"));
@@ -69,7 +69,7 @@ async fn twelve_real_servers_in_one_configuration() {
     assert_eq!(read.result()["contents"][0]["uri"], uri);
 }
 
-/// Runs one client script; what it reports.
+/// Runs one client script, and returns its report.
 async fn drive(tools: &Path, script: &str, url: &str, era: &str, dialect: &str) -> Value {
     let program = if script.ends_with(".py") { tools.join("python/bin/python") } else { node(tools) };
     let output = Command::new(program)
@@ -91,7 +91,7 @@ async fn drive(tools: &Path, script: &str, url: &str, era: &str, dialect: &str) 
     report
 }
 
-/// A gateway whose first list lacks what the clients look for.
+/// Starts a gateway whose first list lacks the tools that the clients look for.
 async fn serve_everything(tools: &Path, test: &str, dialect: &str) -> Served {
     let servers = peer_file("servers.json", tools);
     let mut config = json!({
@@ -142,7 +142,7 @@ fn check(report: &Value, script: &str, era: &str, dialect: &str) {
     assert!(report["resource"].as_str().is_some_and(|text| !text.is_empty()), "{about}");
 }
 
-/// A server that listens, ended when dropped.
+/// A listening server, ended when dropped.
 pub(crate) struct Remote {
     _child: Child,
     pub(crate) port: u16,

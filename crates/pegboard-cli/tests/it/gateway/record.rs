@@ -1,4 +1,4 @@
-//! `pegboard serve --record` and `pegboard eval` of it. What is recorded is tested in
+//! `pegboard serve --record` and `pegboard eval` of it. The recorded content is tested in
 //! `pegboard-gateway`.
 
 use std::{fs, path::PathBuf};

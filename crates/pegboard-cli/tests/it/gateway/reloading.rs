@@ -34,7 +34,7 @@ async fn another_file_is_taken_over() {
     for part in ["added=\"comes\"", "changed=\"changes\"", "removed=\"goes\"", "settings=false"] {
         assert!(line.contains(part), "{line}");
     }
-    // The same content in another order of keys is no change.
+    // The same content in another order of keys is not a change.
     assert!(served.reconfigure(&format!("// the same\n{}", config(&after))).await);
     served.logged("configuration reloaded without changes").await;
     assert!(listed(&session).await.contains(&"stays___echo".to_owned()));
@@ -104,13 +104,13 @@ async fn other_files_count_as_well() {
     gone(one.pids()[0]).await;
 }
 
-/// The model that ships with the program.
+/// Returns the built-in model.
 fn shipped() -> Vec<u8> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../pegboard-engine/model/pegboard.model");
     std::fs::read(path).expect("a model")
 }
 
-/// The same model, which is never confident: it withholds whatever it finds.
+/// Returns the same model with no confidence: it withholds all hits.
 fn doubtful() -> Vec<u8> {
     let shipped = shipped();
     let length = u32::from_le_bytes(shipped[12..16].try_into().expect("four bytes")) as usize;
@@ -132,18 +132,18 @@ fn doubtful() -> Vec<u8> {
     bytes
 }
 
-/// A gateway over the model at `file`.
+/// Returns a configuration with the model at `file`.
 fn with_model(file: &std::path::Path, servers: &[&str]) -> Value {
     let servers: Value = servers.iter().map(|name| ((*name).to_owned(), fixture(&["--extras"]))).collect();
     json!({"mcpServers": servers, "pegboard": {"exposure": "always", "model": file}})
 }
 
-/// Whether a tool is found that the query does not name: names are found with any model.
+/// Returns whether a tool is found that the query does not name: names are found with any model.
 async fn finds(session: &Legacy) -> bool {
     text(&session.call("search_tools", json!({"query": "return a picture"})).await).contains("Returns a picture")
 }
 
-/// Searches until there is something, or nothing.
+/// Searches until there is a hit, or none.
 async fn until_finds(session: &Legacy, expected: bool) {
     let wait = async {
         while finds(session).await != expected {
@@ -164,7 +164,7 @@ async fn another_model_at_the_same_place_is_taken_over() {
     assert!(finds(&session).await);
     std::fs::write(&file, &other).expect("a file");
     until_finds(&session, false).await;
-    // What was read before stays while the file is damaged, and keeps nothing else from changing.
+    // The previous model stays while the file is damaged, and other changes are still applied.
     std::fs::write(&file, &good[..good.len() / 2]).expect("a file");
     served.logged("model file rejected, previous model kept: ").await;
     served.reconfigure(&with_model(&file, &["one", "two"]).to_string()).await;

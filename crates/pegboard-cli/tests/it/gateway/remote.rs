@@ -1,4 +1,4 @@
-//! Servers that are reached over HTTP.
+//! Remote servers.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Served, fixture, names, text};
 
-/// A gateway in front of the fixture, for another gateway to reach over HTTP.
+/// Starts a gateway in front of the fixture, for another gateway to reach over HTTP.
 async fn inner(test: &str) -> Served {
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras"])},

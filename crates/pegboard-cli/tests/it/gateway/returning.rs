@@ -1,4 +1,5 @@
-//! Clients that come back to another process. What sessions keep is tested in `pegboard-gateway`.
+//! Clients that resume their session in another process. The saved state is tested in
+//! `pegboard-gateway`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Secrets stay where they belong, whatever goes wrong.
+//! Secrets do not leak, whatever fails.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,7 +10,8 @@ use tokio::{
 
 use super::{PATIENCE, Served, client::http, fixture_path};
 
-/// In the environment: of a program, of an argument, of an address, of a header, of a client.
+/// Secrets in the environment: of a program, of an argument, of an address, of a header, of a
+/// client.
 const VARIABLES: [(&str, &str); 6] = [
     ("PB_TEST_ENV", "s3cret-of-the-environment"),
     ("PB_TEST_ARG", "s3cret-of-an-argument"),
@@ -20,13 +21,13 @@ const VARIABLES: [(&str, &str); 6] = [
     ("PB_TEST_CLIENT", "s3cret-of-a-client"),
 ];
 
-/// In a file.
+/// A secret in a file.
 const IN_FILE: &str = "s3cret-in-a-file";
 
-/// What no secret is without.
+/// A part of every secret.
 const MARK: &str = "s3cret";
 
-/// A remote server that repeats the headers it gets wherever it can. By its path it refuses,
+/// Starts a remote server that repeats the headers it gets wherever it can. By its path it rejects,
 /// fails, or works until a tool is called.
 async fn parrot() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -124,7 +125,7 @@ fn config(remote: &str, has_tokens: bool) -> Value {
     config
 }
 
-/// Starts the binary with all of it.
+/// Starts the binary with all of these secrets.
 async fn serve(test: &str, config: &Value, args: &[&str]) -> Served {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("secrets-{test}"));
     let _ = fs::remove_dir_all(&folder);
@@ -137,7 +138,7 @@ async fn serve(test: &str, config: &Value, args: &[&str]) -> Served {
     all.extend(args);
     let (all, folder) = (all.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>(), folder.clone());
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    // What nobody has configured is no secret that we know of.
+    // A value that is not configured is not a known secret.
     let text = config.to_string();
     let used = VARIABLES.into_iter().filter(|(name, _)| text.contains(name));
     let variables: Vec<(&str, &str)> = [("PEGBOARD_LOG", "trace")].into_iter().chain(used).collect();
@@ -203,7 +204,7 @@ async fn no_secret_is_told_by_anything_that_fails() {
     check_everything(&served, None).await;
     let health = get(&served.url, "/health", None).await;
     assert!(health.contains("HTTP status 401") && health.contains("`url` is not a valid URL"), "{health}");
-    // What is kept has none either.
+    // Saved state contains none either.
     let mut folders = vec![Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets-text/state")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -226,7 +227,7 @@ async fn nor_in_json_with_tokens() {
     assert!(served.log().lines().filter(|line| line.starts_with('{')).count() > 10);
 }
 
-/// The secret in the environment of the program, encoded in the ways that the program below uses.
+/// The secret in the environment of the program, in the encodings that the program below uses.
 const ENCODED: [&str; 4] = [
     "czNjcmV0LW9mLXRoZS1lbnZpcm9ubWVudA==",
     "dXNlcjpzM2NyZXQtb2YtdGhlLWVudmlyb25tZW50",

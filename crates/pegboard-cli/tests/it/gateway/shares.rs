@@ -1,4 +1,5 @@
-//! Connections, streams and memory that one caller cannot take from the others, at the listener.
+//! Shares of connections, streams and memory at the listener, which one caller cannot take from
+//! others.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -25,7 +26,7 @@ fn config(pegboard: &Value) -> Value {
     json!({"mcpServers": {"one": fixture(&["--extras"])}, "pegboard": own})
 }
 
-/// Lets this test have a few thousand sockets.
+/// Raises the limit of open files to a few thousand.
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
@@ -40,7 +41,7 @@ async fn connect(served: &Served) -> TcpStream {
     TcpStream::connect(address).await.expect("a connection")
 }
 
-/// A `subscriptions/listen` that goes on until it is closed.
+/// Returns a `subscriptions/listen` request that stays open until it is closed.
 fn listening(token: &str) -> String {
     let params = json!({"notifications": {"toolsListChanged": true}, "_meta": modern_meta(&json!({}))});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
@@ -52,7 +53,7 @@ fn listening(token: &str) -> String {
     )
 }
 
-/// The head of the answer; nothing when the connection is closed without one.
+/// Reads the head of the answer; `None` if the connection is closed without one.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut read = Vec::new();
     let reading = async {
@@ -72,7 +73,7 @@ fn status(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
 
-/// A stream of events; its status.
+/// Opens an event stream, and returns it with its status.
 async fn listen(served: &Served, token: &str) -> (TcpStream, String) {
     let mut stream = connect(served).await;
     stream.write_all(listening(token).as_bytes()).await.expect("a request");
@@ -102,7 +103,7 @@ async fn one_token_with_a_thousand_streams_locks_nobody_out() {
     let low = ping(&served, LOW).await;
     assert_eq!(low.status, 200, "streams are a part of what a token may do");
     drop(open);
-    // What was closed can be opened again, once the gateway has seen it.
+    // A closed stream can be opened again, once the gateway has noticed.
     let again = async {
         while status(&listen(&served, LOW).await.1) != "200" {
             tokio::time::sleep(Duration::from_millis(20)).await;

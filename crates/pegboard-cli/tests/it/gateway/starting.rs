@@ -1,5 +1,4 @@
-//! Starting: from what was kept of servers, and only when they are needed. And servers that
-//! do not answer.
+//! Start-up from cached tool lists, lazy servers, and servers that do not answer.
 
 use std::{
     fs,
@@ -29,7 +28,7 @@ impl Stage {
         self.folder.join("state")
     }
 
-    /// A gateway that keeps its state here.
+    /// Starts a gateway that keeps its state here.
     pub(super) async fn serve(&self, config: &Value) -> Served {
         self.serve_as("one", config).await
     }
@@ -45,7 +44,7 @@ impl Stage {
         Served::spawn(folder, &[&file, "--state", state.to_str().expect("a path")], "127.0.0.1:0").await
     }
 
-    /// A server whose behaviour can be changed without changing its configuration.
+    /// Creates a server whose behaviour can be changed without changing its configuration.
     pub(super) fn puppet(&self, name: &str, args: &str) -> Puppet {
         let folder = self.folder.join(name);
         fs::create_dir_all(&folder).expect("a temporary folder");
@@ -60,7 +59,7 @@ impl Stage {
         puppet
     }
 
-    /// The manifests that there are.
+    /// Returns the existing manifests.
     fn manifests(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.state().join("manifests")).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path());
@@ -74,21 +73,21 @@ impl Drop for Stage {
     }
 }
 
-/// A server on strings.
+/// A server that the test controls.
 pub(super) struct Puppet(PathBuf);
 
 impl Puppet {
-    /// Its entry in a configuration, the same whatever it does.
+    /// Returns its entry in a configuration, which never changes.
     pub(super) fn entry(&self) -> Value {
         json!({"command": "/bin/sh", "args": [self.0.join("server.sh")]})
     }
 
-    /// With what the fixture is started from now on.
+    /// Sets the arguments of the fixture from now on.
     pub(super) fn set_args(&self, args: &str) {
         fs::write(self.0.join("args"), args).expect("a file");
     }
 
-    /// Lets it start but say nothing.
+    /// Lets it start without answering.
     pub(super) fn hold(&self) {
         fs::write(self.0.join("hold"), "").expect("a file");
     }
@@ -97,14 +96,14 @@ impl Puppet {
         fs::remove_file(self.0.join("hold")).expect("it was held");
     }
 
-    /// The processes that it was started as so far.
+    /// Returns the processes that it was started as so far.
     pub(super) fn pids(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.0.join("pids")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }
 
-/// Ends a gateway as an operator would.
+/// Stops a gateway as an operator would.
 pub(super) async fn end(mut served: Served) {
     served.signal("TERM");
     assert_eq!(served.ended().await, Some(0));
@@ -114,7 +113,7 @@ fn config(servers: &Value) -> Value {
     json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60}})
 }
 
-/// The same with no time for servers to start.
+/// Returns a configuration without time for servers to start.
 fn impatient(servers: &Value) -> Value {
     json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 0}})
 }
@@ -186,7 +185,7 @@ async fn another_configuration_does_not_use_it() {
     let served = stage.serve(&impatient(&with(json!({"TOKEN": "b"})))).await;
     assert_eq!(tools(&served).await, Vec::<String>::new());
     end(served).await;
-    // What is known need not be waited for.
+    // Cached tools need no waiting.
     let served = stage.serve(&config(&with(json!({"TOKEN": "a"})))).await;
     assert!(!tools(&served).await.is_empty());
     // Switched off, nothing is read.
@@ -207,7 +206,8 @@ async fn another_configuration_does_not_use_it() {
     assert!(!folder.join("pegboard").exists());
 }
 
-/// The announcements on a session's stream up to one for prompts, which `mark` brings about.
+/// Returns the notifications on a session's stream up to one for prompts, which `mark` brings
+/// about.
 async fn announced(events: &mut super::client::Events) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
@@ -239,13 +239,13 @@ async fn what_is_stale_is_corrected_and_announced_once() {
         let mut events = session.stream().await;
         one.release();
         served.logged("server ready").await;
-        // A change that is told of in any case, after whatever the connection brought.
+        // A change that is always announced, after all effects of the connection.
         session.call("test_trigger_prompt_change", json!({})).await.result();
         assert_eq!(announced(&mut events).await, expected, "{test}");
         let after = names(&session.request("tools/list", json!({})).await, "tools");
         assert_eq!(after.len(), before.len() + expected.len());
         end(served).await;
-        // What was corrected is kept.
+        // The corrected list is cached.
         one.hold();
         let served = stage.serve(&config(&servers)).await;
         assert_eq!(tools(&served).await, after);
@@ -285,7 +285,7 @@ async fn a_lazy_server_starts_when_it_is_called() {
     let prompt = session.request("prompts/get", json!({"name": "test_simple_prompt"})).await;
     assert!(prompt.result()["messages"].is_array());
     assert_eq!(one.pids().len(), 4);
-    // One server is not the others: its own word counts more.
+    // The setting of one server takes precedence, and does not affect others.
     let mut eager = config.clone();
     eager["mcpServers"]["one"]["lazy"] = json!(false);
     end(served).await;
@@ -415,7 +415,7 @@ async fn a_silent_server_keeps_nobody_waiting_twice() {
     served.logged("not ready within 0.3 s").await;
     let listed = tools(&served).await;
     end(served).await;
-    // It may take longer now than anybody waits.
+    // It may now take longer than any client waits.
     config["mcpServers"]["silent"]["connectTimeout"] = json!(600);
     config["pegboard"]["startupWait"] = json!(600);
     let served = stage.serve(&config).await;
@@ -451,8 +451,8 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
     kill(pid, "STOP");
     let waiting = session.call("silent___echo", json!({"message": "nobody hears this"}));
     let others = async {
-        // A list and a call of others, while calls of both wait: all of them begin at once, and
-        // the ones that wait for nobody are the first to end.
+        // A list and a call of other servers, while calls of both wait: all of them begin at once,
+        // and those without a wait end first.
         let ended = std::cell::RefCell::new(Vec::new());
         let noted = async |name: &'static str, reply: super::Reply| {
             ended.borrow_mut().push(name);

@@ -1,4 +1,4 @@
-//! What the log shows of middleware. What it hides and refuses is tested in `pegboard-gateway`.
+//! The log of middleware. What it hides and rejects is tested in `pegboard-gateway`.
 
 use serde_json::json;
 

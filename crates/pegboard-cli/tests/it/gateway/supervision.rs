@@ -1,4 +1,4 @@
-//! What is left of servers when the gateway and their supervisors are killed at once.
+//! Servers after the gateway and their supervisors are killed at once.
 
 use std::process::{Command, Output};
 
@@ -12,15 +12,15 @@ use super::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
 
-/// Kills the gateway and the supervisors of its servers. A supervisor that is stopped first
-/// cannot end anything when it sees that the gateway is gone.
+/// Kills the gateway and the supervisors of its servers. A supervisor that is stopped first cannot
+/// end its server when the gateway is gone.
 fn kill_at_once(gateway: u32, supervisors: &[u32]) {
     supervisors.iter().for_each(|pid| kill(*pid, "STOP"));
     kill(gateway, "KILL");
     supervisors.iter().for_each(|pid| kill(*pid, "KILL"));
 }
 
-/// Whether a process namespace of this kind can be made here.
+/// Returns whether this kind of process namespace is available here.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
 fn is_possible(kind: &str) -> bool {
     let options: &[&str] = match kind {
@@ -69,7 +69,7 @@ async fn servers_end_when_gateway_and_supervisor_are_killed() {
         }
         for pid in left {
             match kind {
-                // Nobody is there to find them.
+                // No process is left to find them.
                 "off" => kill(pid, "KILL"),
                 _ => gone(pid).await,
             }

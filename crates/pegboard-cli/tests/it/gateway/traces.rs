@@ -1,4 +1,4 @@
-//! A request followed from its client to a server: traces, numbers, and the log.
+//! A request followed from its client to a server: traces, metrics, and the log.
 
 use std::{
     io::Write as _,
@@ -27,7 +27,7 @@ fn telemetry(collector: &str) -> Value {
     json!({"endpoint": collector, "headers": {"x-key": "open-sesame-open-sesame"}, "serviceName": "gate"})
 }
 
-/// A remote server of one tool, which tells nobody more than it must.
+/// Starts a remote server of one tool, which reveals no more than it must.
 async fn remote() -> Listener {
     Listener::start(|got: &Got| -> Said {
         let message: Value = serde_json::from_slice(&got.body).unwrap_or_default();
@@ -43,7 +43,7 @@ async fn remote() -> Listener {
     .await
 }
 
-/// The spans of one trace, by the names that people see.
+/// The spans of one trace, by their names.
 struct Trace(Vec<Span>);
 
 impl Trace {
@@ -63,8 +63,8 @@ impl Trace {
         found[0]
     }
 
-    /// Follows the parents of `span` up to one that is not ours; the names on the way, and what
-    /// is above.
+    /// Follows the parents of `span` up to one that is not Pegboard's, and returns the names on the
+    /// way, and what is above.
     fn way(&self, span: &Span) -> (Vec<String>, String) {
         let (mut names, mut at) = (Vec::new(), span);
         loop {
@@ -77,7 +77,7 @@ impl Trace {
     }
 }
 
-/// The parent that a server was told: its trace and its span.
+/// Returns the parent that a server received: its trace and its span.
 fn told(text: &Value) -> (String, String) {
     let parts: Vec<&str> = text.as_str().expect("a parent").split('-').collect();
     assert_eq!((parts.len(), parts[0], parts[3]), (4, "00", "01"), "{text}");
@@ -142,7 +142,7 @@ async fn one_trace_from_the_client_to_the_server() {
         assert_eq!(told(&calls[0].headers["traceparent"].clone().into()), expected);
         assert_eq!(told(&body["params"]["_meta"]["traceparent"]), expected);
 
-        // Whoever collects traces is told neither arguments nor secrets.
+        // A collector of traces gets neither arguments nor secrets.
         let all: String =
             collector.listener.got().iter().map(|got| String::from_utf8_lossy(&got.body).into_owned()).collect();
         assert!(!all.contains("hush") && !all.contains("sesame"));
@@ -230,11 +230,11 @@ async fn numbers_are_those_of_the_page() {
     assert_eq!(sent, on_page);
 }
 
-/// A collector that is away costs one warning, and nobody's request.
+/// An unreachable collector causes one warning, and no failed request.
 #[tokio::test]
 async fn a_collector_that_does_not_take_anything() {
     let check = async |test: &str, collector: Option<Collector>| {
-        // A port that was free a moment ago, and that nobody listens on.
+        // A port that was free a moment ago, and that no process listens on.
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
         let url = collector.as_ref().map_or(format!("http://{nobody}"), |collector| collector.listener.url.clone());
         let config = json!({
@@ -283,7 +283,7 @@ async fn nothing_is_sent_when_it_is_switched_off_or_makes_no_sense() {
     assert_eq!(collector.listener.got().len(), 0);
 }
 
-/// A traces's ratio holds for those that begin here; a client that wants one gets it.
+/// The sampling ratio applies to traces that begin here; a client that samples its trace gets it.
 #[tokio::test]
 async fn a_client_decides_what_is_sampled() {
     let collector = Collector::start().await;
@@ -305,7 +305,7 @@ async fn a_client_decides_what_is_sampled() {
     assert_eq!(collector.spans().len(), 3);
 }
 
-/// A server that writes what looks like our own log.
+/// Returns a server whose output looks like Pegboard's log.
 fn forger() -> Value {
     let script = r#"printf 'x\r\n2026-01-01T00:00:00.000000Z ERROR forged request=1\n{"message":"forged"}\n\033[2Kcleared\033]0;title\007\n' >&2
         exec "$0" --extras"#;
@@ -379,13 +379,13 @@ async fn the_log_as_text() {
         let behind_time = line.split_once(' ').map_or("", |(_, rest)| rest);
         starts.iter().any(|start| behind_time.starts_with(start))
     };
-    // What is written before a server is ready is not for everybody, and this one never is.
+    // The output of a server before it is ready is for operators only, and this one never is.
     let is_of_pipe = |line| begins_with(line, &["DEBUG server=\"pipe\": ", " INFO server=\"pipe\": "]);
     assert!(pipe.len() >= 2 && pipe.iter().all(is_of_pipe), "{pipe:#?}");
     assert!(early.iter().all(|line| begins_with(line, &["DEBUG server=\"early\": "])), "{early:#?}");
 }
 
-/// What we send is what OpenTelemetry's own code for Python reads.
+/// OpenTelemetry's own code for Python can read the export.
 #[tokio::test]
 async fn another_reader_understands_it() {
     let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/python-otel/bin/python");

@@ -1,4 +1,4 @@
-//! Habits in their file. Who learns what is tested in `pegboard-gateway`.
+//! The file of habits. What each caller learns is tested in `pegboard-gateway`.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::{Legacy, PATIENCE, Served, command, fixture_path, text};
 use crate::harness::Folder;
 
-/// What is asked for all the time; words alone find `create_issue` first.
+/// A frequent query; lexical search alone finds `create_issue` first.
 const QUERY: &str = "open an issue";
 
 const ISSUE: &str = "create_issue";
 
 const TICKET: &str = "create_ticket";
 
-/// A configuration with tokens for two, and a folder for what they learn.
+/// A configuration with two tokens, and a folder for their habits.
 struct Stage {
     folder: Folder,
     test: String,
@@ -44,8 +44,7 @@ impl Stage {
         self.state().join("usage/habits.usage")
     }
 
-    /// Serves, in a folder that is the same for every run: it is part of what a catalog is
-    /// known by.
+    /// Serves in a folder that is the same for every run: it is part of the catalog's identity.
     async fn serve(&self, learning: Value) -> Served {
         let tools = self.folder.path().join("tools.jsonl");
         let mut config = json!({
@@ -66,7 +65,7 @@ impl Stage {
         Served::start_with(&format!("usage-{}", self.test), &config, &args, &[("PEGBOARD_LOG", "debug")]).await
     }
 
-    /// What `pegboard usage` prints.
+    /// Returns the output of `pegboard usage`.
     async fn usage(&self, args: &[&str]) -> String {
         let mut command = command();
         command.env_remove("PEGBOARD_STATE").arg("usage").args(args).arg("--state").arg(self.state());
@@ -78,8 +77,8 @@ impl Stage {
 
     /// Waits until the file holds exactly these habits, each as often as it was practised.
     ///
-    /// The gateway writes behind its callers' back, a few lessons at a time, and `pegboard usage`
-    /// prints the strongest first: a file that is not complete yet has another order.
+    /// The gateway writes in the background, a few lessons at a time, and `pegboard usage` prints
+    /// the strongest first: a file that is not complete yet has another order.
     async fn wait_until_learned(&self, expected: &[(&str, u64)]) {
         let expected: Vec<String> = expected.iter().map(|(habit, times)| format!("{habit} x{times}")).collect();
         let mut found = Vec::new();
@@ -96,7 +95,7 @@ impl Stage {
     }
 }
 
-/// A habit as caller, words, tool and how often it was practised.
+/// Renders a habit as caller, words, tool and how often it was practised.
 fn shown(habit: &Value) -> String {
     let [caller, words, tool] = ["caller", "words", "tool"].map(|key| habit[key].as_str().unwrap_or_default());
     let times = habit["strength"].as_f64().unwrap_or_default().round();
@@ -107,7 +106,7 @@ async fn begin(served: &Served, token: &str) -> Legacy {
     Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await
 }
 
-/// The tools that a search shows, in their order.
+/// Returns the tools that a search shows, in their order.
 async fn search(session: &Legacy, query: &str) -> Vec<&'static str> {
     let found = text(&session.call("search_tools", json!({"query": query})).await);
     let mut places: Vec<(usize, &str)> = [ISSUE, TICKET, "list_issues", "send_mail"]
@@ -123,7 +122,7 @@ async fn call(session: &Legacy, tool: &str) {
     assert_ne!(called.result()["isError"], true, "{called:?}");
 }
 
-/// How often [`practise`] does it.
+/// How often [`practise`] repeats.
 const TIMES: u64 = 8;
 
 /// Searches and calls, several times.
@@ -193,7 +192,7 @@ async fn a_running_gateway_forgets() {
     // And learns anew.
     practise(&ann, QUERY, TICKET).await;
     assert_eq!(search(&ann, QUERY).await[0], TICKET);
-    // Switched off while it runs, nobody has habits any more.
+    // After learning is switched off, no caller has habits any more.
     let file = served.folder().join("pegboard.json");
     let config = fs::read_to_string(file).expect("a file").replace("\"usageLearning\":true", "\"usageLearning\":false");
     assert!(served.reconfigure(&config).await);

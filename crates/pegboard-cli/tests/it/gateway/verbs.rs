@@ -1,4 +1,4 @@
-//! Commands that work with a configuration that is found, and with a gateway that runs.
+//! Commands that find their configuration, with and without a running gateway.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{PATIENCE, Served, command, fixture, follow};
 use crate::harness::{Folder, json as json_of};
 
-/// A home folder, and a project below it.
+/// A home folder with a project.
 pub(super) struct Place(pub(super) Folder);
 
 impl Place {
@@ -321,7 +321,7 @@ async fn an_unset_variable_stops_one_server_only() {
     let reason = "needs the environment variable `PB_NOT_SET`, which is not set";
     let warning = format!("server `broken`: `mcpServers.broken.env.KEY` {reason}");
     place.check(&["tools"], 0, "toy___echo", &warning).await;
-    // What a call does not need is not looked at.
+    // A variable that a call does not need is not checked.
     let (code, _, error) = place.run(&["call", "toy___echo", "a=1"]).await;
     assert!(code == Some(0) && !error.contains("broken"), "{error}");
     place.check(&["search", "echo"], 0, "toy___echo", &warning).await;
@@ -337,7 +337,7 @@ async fn an_unset_variable_stops_one_server_only() {
     assert!(broken["reason"].as_str().is_some_and(|text| text.contains("PB_NOT_SET")), "{broken}");
     place.check(&["call", "toy___echo", "a=1"], 0, r#"{"a":1}"#, "").await;
     drop(served);
-    // What protects the gateway itself is needed.
+    // The token that protects the gateway itself is required.
     let place = Place::new("unset-own");
     config["pegboard"] = json!({"tokens": [{"name": "x", "token": "${PB_NOT_SET}"}]});
     place.configure(&config);

@@ -1,4 +1,4 @@
-//! An agent whose searches have the vectors of an endpoint, and one whose endpoint is away.
+//! An agent whose searches use the vectors of an endpoint, available and unavailable.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use pegboard_testkit::embedder::{Behavior, Endpoint, EndpointLimits};
 
 use super::*;
 
-/// A place whose configuration names `endpoint`.
+/// Returns a place whose configuration names `endpoint`.
 fn place(test: &str, endpoint: &Endpoint) -> Place {
     let place = Place::new(test, []);
     let embeddings = json!({"url": endpoint.url(), "model": "test-model", "queryTimeout": "60s"});
@@ -15,9 +15,9 @@ fn place(test: &str, endpoint: &Endpoint) -> Place {
     place
 }
 
-/// Lets the model search for `query` and answer, in one run after the other until the outcome is
-/// as wanted: tools are embedded while the model thinks. The outcome is what the model was told of
-/// the search, and what is on standard error.
+/// Lets the model search for `query` and answer, run after run until the outcome satisfies `is_it`:
+/// tools are embedded while the model thinks. The outcome is the search result for the model, and
+/// standard error.
 fn until(place: &Place, query: &str, is_it: impl Fn(&str, &str) -> bool) -> (String, String) {
     let start = Instant::now();
     loop {

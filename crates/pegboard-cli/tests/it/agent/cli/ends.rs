@@ -1,4 +1,4 @@
-//! How `pegboard agent` ends.
+//! Exit codes of `pegboard agent`.
 
 use pegboard_testkit::provider::Stop;
 

@@ -1,4 +1,4 @@
-//! What the agent does where commands cannot be contained.
+//! The agent on machines without a sandbox.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{MODEL, Place, say, stderr, text, turn};
 
-/// Asks for a command in an agent for which no sandbox works.
+/// Runs a command in an agent for which no sandbox works.
 fn run(test: &str, args: &[&str]) -> (Place, Output) {
     let command = json!({"command": "echo from-$((40 + 2))"});
     let place = Place::new(test, [turn([Part::call("execute_shell_command", command)]), say("Done.")]);

@@ -1,4 +1,4 @@
-//! What a person at a terminal sees. Python has terminals in its standard library.
+//! The agent on a terminal, which Python's standard library provides.
 
 use pegboard_testkit::provider::{Sending, Stall};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent/cli/terminal.py");
 
-/// What the terminal showed, and how it ended.
+/// The output of the terminal, and the exit code.
 struct Seen {
     code: i64,
     screen: String,
@@ -14,7 +14,7 @@ struct Seen {
 }
 
 impl Place {
-    /// Runs it on a terminal; each step waits for a text and types what follows.
+    /// Runs it on a terminal; each step waits for a text and types a reply.
     fn on_terminal(&self, args: &[&str], steps: &[(&str, &str)]) -> Seen {
         self.on_terminal_of(100, args, steps)
     }

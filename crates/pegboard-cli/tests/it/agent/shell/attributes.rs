@@ -1,5 +1,5 @@
-//! Modes, owners, times and attributes of files: those of the working folder are the
-//! command's, and no others.
+//! Modes, owners, times and attributes of files: a command can change those in the working folder,
+//! and no others.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use super::{Place, each};
 
-/// What a change of any attribute changes.
+/// Returns the state of a file that a change of any attribute changes.
 fn state(path: &Path) -> (u32, u32, u32, i64, (i64, i64)) {
     let data = fs::metadata(path).expect("it is there");
     (data.mode(), data.uid(), data.gid(), data.mtime(), (data.ctime(), data.ctime_nsec()))
@@ -31,7 +31,8 @@ const CHANGES: [&str; 12] = [
     "python3 -c \"import fcntl; fcntl.ioctl(open('$F'), 0x40086602, bytes([128, 0, 0, 0, 0, 0, 0, 0]))\"",
 ];
 
-/// What is attacked: a file and a folder outside, and files that commands may read.
+/// Returns the targets of the attacks: a file and a folder outside, and files that commands may
+/// read.
 fn targets(place: &Place) -> Vec<PathBuf> {
     let secret = place.secret();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");

@@ -1,4 +1,4 @@
-//! What is left when a command ends, is given up, or loses whoever ordered it.
+//! Processes after a command ends, is cancelled, or loses its agent.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use pegboard_agent::{Program, shell::Shell};
 
 use super::{KINDS, PATIENCE, PROGRAM, Place, each, settings};
 
-/// What starts everything that could outlive a command.
+/// A script that starts everything that could outlive a command.
 const LEAVING: &str = "setsid sleep 1000 & nohup sleep 1000 > /dev/null 2>&1 & (setsid bash -c 'sleep 1000 & sleep 1000' &); \
                        trap '' TERM HUP; touch started";
 
@@ -91,7 +91,7 @@ async fn a_command_ends_with_its_watcher() {
     }
 }
 
-/// Where commands have a process namespace, the kernel ends them when nobody else is left.
+/// Where commands have a process namespace, the kernel ends them when its first process is gone.
 #[tokio::test]
 async fn a_command_ends_when_all_that_confines_it_is_killed() {
     each(
@@ -108,7 +108,7 @@ async fn a_command_ends_when_all_that_confines_it_is_killed() {
             let watcher = place.watcher().expect("it watches");
             let stat = fs::read_to_string(format!("/proc/{watcher}/stat")).expect("it runs");
             let keeper = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)).expect("a parent");
-            // What is stopped cannot end anything.
+            // A stopped process cannot end anything.
             for signal in ["-STOP", "-KILL"] {
                 let both = [signal, keeper, &watcher.to_string()];
                 assert!(Command::new("kill").args(both).status().expect("it is installed").success());
@@ -163,7 +163,7 @@ async fn the_agents_environment_and_open_files_stay_its_own() {
 struct Agent(Child);
 
 impl Agent {
-    /// `wrapper` is a command line to start it with.
+    /// Starts it; `wrapper` is a command line in front of it.
     fn start(place: &Place, command: &str, wrapper: &[&str], temporary: &Path) -> Self {
         let own = std::env::current_exe().expect("this program");
         let words: Vec<&str> = wrapper.iter().copied().chain([own.to_str().expect("a path")]).collect();

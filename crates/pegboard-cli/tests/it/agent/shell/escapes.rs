@@ -1,4 +1,4 @@
-//! Commands that look, write or connect where they must not.
+//! Commands that read, write or connect where they must not.
 
 use std::{
     fs,
@@ -12,8 +12,8 @@ use pegboard_agent::shell::ApiAccess;
 
 use super::{Place, each};
 
-/// A tool API that answers one request with what it was sent.
-fn answer_once() -> (ApiAccess, thread::JoinHandle<()>) {
+/// Starts a tool API that answers one request with what it was sent.
+fn answer_once() -> (Api, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let answering = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Commands that want more than there is.
+//! Commands that exceed the limits.
 
 use std::time::Duration;
 
@@ -63,9 +63,8 @@ async fn disk_is_limited_by_bytes_and_by_files() {
         let one = check(place, "yes > file", None).await;
         // Ended by the signal for files that are too large.
         assert_eq!(one.exit_code, 128 + 25, "{one:?}");
-        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(ExceededLimit::Disk))
-            .await;
-        // What is there may stay, and can be removed.
+        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(Ending::Disk)).await;
+        // Existing files may stay, and can be removed.
         let ran = place.run("ls f1 && rm -f f* && ls | wc -l").await;
         assert_eq!((ran.exit_code, ran.stdout.as_str()), (0, "f1\n0\n"), "{ran:?}");
         check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(ExceededLimit::Disk)).await;
@@ -106,7 +105,7 @@ async fn what_cannot_be_measured_ends_the_command_and_can_be_removed() {
     .await;
 }
 
-/// A Python program in an argument.
+/// Returns a Python program in an argument.
 fn python(program: &str) -> String {
     format!("python3 -c \"{program}\"")
 }
@@ -141,7 +140,7 @@ while True: os.rename('a/x', 'b/x'); os.rename('b/x', 'a/x')";
     .await;
 }
 
-/// Memory that counts for no process: it is shared, and given back by whoever filled it.
+/// Shared memory that counts for no process, released by the process that filled it.
 #[tokio::test]
 async fn memory_that_no_process_has_is_noticed() {
     each("unmapped", small, async |place| {
@@ -152,8 +151,8 @@ for i in range(6):
     time.sleep(0.1)
 time.sleep(99)";
         let ran = place.run(&python(shared)).await;
-        assert_eq!(ran.ended_by, Some(ExceededLimit::Memory), "{}: {ran:?}", place.kind);
-        // None of it goes through descriptors that nobody sees.
+        assert_eq!(ran.ended_by, Some(Ending::Memory), "{}: {ran:?}", place.kind);
+        // None of it uses file descriptors, which would show in `/proc`.
         let ran = place.run(&python("import os; os.memfd_create('x')")).await;
         assert!(ran.stderr.contains("Function not implemented"), "{}: {ran:?}", place.kind);
     })

@@ -1,4 +1,4 @@
-//! Commands that mean no harm.
+//! Harmless commands.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pegboard_agent::shell::{ExceededLimit, ShellError};
 
 use super::{Place, each};
 
-/// What a command prints on standard output, and how it ends.
+/// Checks the standard output of a command, and how it ends.
 async fn check(place: &Place, command: &str, code: i32, stdout: &str) {
     let ran = place.run(command).await;
     assert_eq!((ran.exit_code, ran.stdout.as_str()), (code, stdout), "{}: `{command}`: {ran:?}", place.kind);
@@ -80,7 +80,7 @@ async fn what_no_command_can_be_is_refused() {
             let long = refused(format!("#{}", "x".repeat(64 * 1024))).await;
             assert!(matches!(long, Err(ShellError::TooLong { bytes: 65_537, limit: 65_536 })), "{long:?}");
             check(place, &format!("#{}", "x".repeat(64 * 1024 - 1)), 0, "").await;
-            // Nobody gets more time than there is.
+            // No command gets more time than the limit.
             let ran = place.shell.run("sleep 1000", Some(Duration::from_secs(1000))).await.expect("it runs");
             assert_eq!((ran.exit_code, ran.ended_by), (137, Some(ExceededLimit::Timeout)));
         },
@@ -108,7 +108,7 @@ async fn a_clean_environment() {
     .await;
 }
 
-/// What a filter of system calls must not stand in the way of.
+/// Programs that the system call filter must not break.
 #[tokio::test]
 async fn ordinary_programs_work() {
     let python = "import asyncio, os, resource, socket, subprocess, sys, threading

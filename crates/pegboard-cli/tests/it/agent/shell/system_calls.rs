@@ -1,11 +1,10 @@
-//! Ways out that are no files: sockets of other kinds, other processes' limits, keys, memory
-//! that belongs to nobody.
+//! Escapes without files: sockets of other kinds, other processes' limits, keys, anonymous memory.
 
 use std::net::TcpListener;
 
 use super::{Place, each};
 
-/// What every attempt below is made with. It prints what went wrong, and nothing else does.
+/// The prelude of every attempt below. It prints failures, and nothing else does.
 const BEGIN: &str = "import ctypes, os, platform, resource, socket
 libc = ctypes.CDLL(None, use_errno=True)
 here = 0 if platform.machine() == 'x86_64' else 1
@@ -62,7 +61,7 @@ async fn no_socket_leads_out() {
         ("socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)", REFUSED),
         ("socket.socket(40, socket.SOCK_STREAM)", REFUSED),
         ("call(425, 1, 0)", UNKNOWN),
-        // The upper half of an argument is nobody's.
+        // The kernel ignores the upper half of an argument.
         ("call((41, 198), (7 << 32) + 2, 1, 262)", REFUSED),
     ];
     let landlock = [
@@ -118,7 +117,7 @@ async fn other_processes_keep_their_limits() {
 #[tokio::test]
 async fn the_system_is_out_of_reach() {
     let everywhere = [
-        // The keys of whoever started us, read and added to.
+        // The keys of the parent process, read and added to.
         ("call((250, 219), 0, -3, 0)", REFUSED),
         ("call((248, 217), 0, 0, 0, 0, -3)", REFUSED),
         ("call((249, 218), 0, 0, 0, -3)", REFUSED),
@@ -137,7 +136,7 @@ async fn the_system_is_out_of_reach() {
         ("call((298, 241), 0, 0, 0, 0, 0)", REFUSED),
         ("call((323, 282), 0)", REFUSED),
         ("call((246, 104), 0, 0, 0, 0)", REFUSED),
-        // What a kernel may have that we have not heard of, and the other numbers of `x86_64`.
+        // System calls of newer kernels, and the other numbers of `x86_64`.
         ("call(470, 0)", UNKNOWN),
         ("call(0x40000000 + 41, 2, 2, 0)", UNKNOWN),
     ];
