@@ -68,7 +68,7 @@ static SECTION: Section<ConnectionsDraft> = Section::new(
             Kind::Count { least: 1 },
             "Maximum number of connections, not counting reserved ones.",
             |node, draft: &mut ConnectionsDraft, scope| {
-                set(&mut draft.listener.total, node.as_count_from(1, scope.problems))
+                set(&mut draft.listener.total, node.as_count_from(1, scope.problems));
             },
         )
         .default("1024"),
@@ -77,7 +77,7 @@ static SECTION: Section<ConnectionsDraft> = Section::new(
             Kind::Count { least: 0 },
             "Additional connections that serve only `/health`, `/ready` and `/control/` when all others are in use.",
             |node, draft: &mut ConnectionsDraft, scope| {
-                set(&mut draft.listener.reserved, node.as_count(scope.problems))
+                set(&mut draft.listener.reserved, node.as_count(scope.problems));
             },
         )
         .default("16"),
@@ -96,7 +96,7 @@ static SECTION: Section<ConnectionsDraft> = Section::new(
             Kind::Count { least: 1 },
             "Maximum number of requests in progress per token, including event streams.",
             |node, draft: &mut ConnectionsDraft, scope| {
-                set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems))
+                set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems));
             },
         )
         .default("128"),
@@ -114,7 +114,7 @@ static SECTION: Section<ConnectionsDraft> = Section::new(
              are no tokens. A response over the limit is replaced by an error; a single response is always sent. \
              Responses of up to 64 KiB are not counted.",
             |node, draft: &mut ConnectionsDraft, scope| {
-                set(&mut draft.unread_bytes, node.as_count_from(1, scope.problems))
+                set(&mut draft.unread_bytes, node.as_count_from(1, scope.problems));
             },
         )
         .default("134217728"),

@@ -101,7 +101,7 @@ static GROUPS: Section<MiddlewareConfig> = Section::new(
             Kind::Reference("middleware"),
             "Steps for every server without its own list.",
             |node, found: &mut MiddlewareConfig, scope| {
-                found.default = read_list(node, ListPlace::General, &mut found.search, scope)
+                found.default = read_list(node, ListPlace::General, &mut found.search, scope);
             },
         )
         .default("[]"),

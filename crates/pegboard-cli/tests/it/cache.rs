@@ -45,7 +45,7 @@ fn search(folder: &Folder, args: &[&str]) -> String {
 }
 
 /// Returns the cache files, without stamps of catalog files.
-fn kept(folder: &Folder) -> Vec<PathBuf> {
+fn cache_files(folder: &Folder) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.path().join("cache/pegboard")) else { return Vec::new() };
     let files = entries.map(|entry| entry.expect("an entry").path());
     files.filter(|path| path.extension().is_none_or(|end| end != "stamp")).collect()
@@ -58,7 +58,7 @@ fn set_age(file: &std::path::Path, age: Duration) {
 
 /// Checks that a search reads exactly the cache files with these endings, which marks them as used.
 fn check_read(folder: &Folder, args: &[&str], expected: &[&str]) -> String {
-    let files = kept(folder);
+    let files = cache_files(folder);
     files.iter().for_each(|file| set_age(file, Duration::from_secs(3600)));
     let shown = search(folder, args);
     let is_read = |file: &&PathBuf| {
@@ -76,7 +76,7 @@ fn a_second_search_reads_what_the_first_has_kept() {
     let folder = folder("twice");
     let first = search(&folder, &["water", "tulips"]);
     assert!(first.contains("Water the tulips"), "{first}");
-    assert_eq!(kept(&folder).len(), 3);
+    assert_eq!(cache_files(&folder).len(), 3);
     assert_eq!(check_read(&folder, &["water", "tulips"], &["index", "tools"]), first);
     let explained = ["colour", "of", "photo", "--explain", "--why-not", "update_issue_0"];
     let second = check_read(&folder, &explained, &["index", "schemas", "tools"]);
@@ -121,7 +121,7 @@ fn damaged_or_deleted_files_are_made_again() {
     let folder = folder("damaged");
     let first = search(&folder, &["tulips"]);
     let explained = search(&folder, &["tulips", "--explain"]);
-    let files = kept(&folder);
+    let files = cache_files(&folder);
     assert_eq!(files.len(), 3);
     for file in files {
         let mut bytes = fs::read(&file).expect("a file");
@@ -134,7 +134,7 @@ fn damaged_or_deleted_files_are_made_again() {
             }
             assert_eq!(search(&folder, &["tulips"]), first, "{} {:?}", file.display(), damage.map(<[u8]>::len));
             assert_eq!(search(&folder, &["tulips", "--explain"]), explained, "{}", file.display());
-            assert_eq!(kept(&folder).len(), 3, "{}", file.display());
+            assert_eq!(cache_files(&folder).len(), 3, "{}", file.display());
         }
     }
     assert_eq!(check_read(&folder, &["tulips"], &["index", "tools"]), first);
@@ -146,7 +146,7 @@ fn damaged_or_deleted_files_are_made_again() {
 fn a_folder_that_cannot_be_used_keeps_nothing() {
     let folder = folder("unusable");
     let plain = search(&folder, &["tulips", "--cache", "none"]);
-    assert_eq!(kept(&folder).len(), 0);
+    assert_eq!(cache_files(&folder).len(), 0);
     folder.file("no-folder", "");
     assert_eq!(search(&folder, &["tulips", "--cache", "no-folder"]), plain);
     assert_eq!(search(&folder, &["tulips", "--cache", "/proc/none/here"]), plain);
@@ -167,7 +167,7 @@ fn only_the_owner_can_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder("private");
     search(&folder, &["tulips"]);
-    for file in kept(&folder) {
+    for file in cache_files(&folder) {
         assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600, "{}", file.display());
     }
 }
@@ -179,5 +179,5 @@ fn small_catalogs_are_not_kept() {
     let padding: Value = json!({"name": "padding", "description": "x".repeat(300_000)});
     folder.file("tools.jsonl", format!("{}\n{padding}\n{}", lines[..5].join("\n"), lines[0]));
     search(&folder, &["photo"]);
-    assert_eq!(kept(&folder).len(), 0);
+    assert_eq!(cache_files(&folder).len(), 0);
 }

@@ -188,7 +188,7 @@ fn config(url: &str, more: &Value) -> Value {
 }
 
 /// Waits until the status is as wanted.
-async fn until(served: &Served, is_it: impl Fn(&Value) -> bool) -> Value {
+async fn wait_for_status(served: &Served, is_it: impl Fn(&Value) -> bool) -> Value {
     let url = served.url.replace("/mcp", "/control/status");
     let wait = async {
         loop {
@@ -212,8 +212,9 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
     endpoint.means(&["зв", "audio"], "audio");
     let config = config(&endpoint.url(), &json!({"key": "${EMBEDDINGS_KEY}", "queryTimeout": "3s"}));
     let served = Served::start_with("embeddings", &config, &[], &[("EMBEDDINGS_KEY", "s3cret")]).await;
-    let status =
-        until(&served, |status| status["embedded"].as_u64() > Some(40) && status["embedded"] == status["tools"]);
+    let status = wait_for_status(&served, |status| {
+        status["embedded"].as_u64() > Some(40) && status["embedded"] == status["tools"]
+    });
     assert_eq!(status.await["problem"], Value::Null);
     let client = served.legacy().await;
     let found = text(&client.call("search_tools", json!({"query": "зв"})).await);
@@ -224,7 +225,7 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
         let found = text(&client.call("search_tools", json!({"query": query})).await);
         assert!(found.contains("test_"), "{found}");
     }
-    let status = until(&served, |status| status["without"] == 4).await;
+    let status = wait_for_status(&served, |status| status["without"] == 4).await;
     assert_eq!(status["problem"], "the endpoint did not respond within 3 s");
     let metrics = get(&served.url.replace("/mcp", "/metrics")).await;
     for line in [
@@ -234,7 +235,7 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
     ] {
         assert!(metrics.lines().any(|one| one == line), "no `{line}` in:\n{metrics}");
     }
-    served.logged("embeddings endpoint failed, searching without it").await;
+    served.wait_for_log("embeddings endpoint failed, searching without it").await;
     assert_eq!(served.log().matches("embeddings endpoint failed").count(), 1, "it is said once");
     assert!(!format!("{}{metrics}{status}", served.log()).contains("s3cret"));
 }
@@ -245,7 +246,8 @@ async fn a_gateway_asks_for_single_requests_too() {
     endpoint.means(&["โทรหา", "audio"], "audio");
     endpoint.means(&["วาดรูป", "image"], "image");
     let served = Served::start("embeddings-requests", &config(&endpoint.url(), &json!({}))).await;
-    until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
+    wait_for_status(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40))
+        .await;
     let client = served.legacy().await;
     let found = text(&client.call("search_tools", json!({"query": "วาดรูป, โทรหา"})).await);
     assert!(found.contains("test_audio_content") && found.contains("test_image_content"), "{found}");
@@ -258,14 +260,15 @@ async fn vectors_outlive_another_ranker() {
     let endpoint = endpoint(EndpointLimits::default());
     let mut config = config(&endpoint.url(), &json!({}));
     let served = Served::start_with("embeddings-ranker", &config, &["--state", "none"], &[]).await;
-    until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
+    wait_for_status(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40))
+        .await;
     let client = served.legacy().await;
     client.call("search_tools", json!({"query": FOREIGN})).await;
     let before = endpoint.requests().len();
     config["pegboard"]["ranker"] = json!("hybrid");
     assert!(served.reconfigure(&config.to_string()).await);
     client.call("search_tools", json!({"query": FOREIGN})).await;
-    let status = until(&served, |status| status["known"] == 1).await;
+    let status = wait_for_status(&served, |status| status["known"] == 1).await;
     assert_eq!((endpoint.requests().len(), &status["embedded"]), (before, &status["tools"]), "{status}");
 }
 
@@ -273,18 +276,21 @@ async fn vectors_outlive_another_ranker() {
 async fn another_endpoint_is_taken_over_while_the_gateway_runs() {
     let (one, two) = (endpoint(EndpointLimits::default()), endpoint(EndpointLimits::default()));
     let served = Served::start("embeddings-reload", &config(&one.url(), &json!({}))).await;
-    until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
+    wait_for_status(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40))
+        .await;
     assert!(served.reconfigure(&config(&two.url(), &json!({})).to_string()).await);
     let of_two = |status: &Value| status["endpoint"] == format!("{}/embeddings", two.url());
     let is_whole = |status: &Value| status["embedded"].as_u64() > Some(40) && status["embedded"] == status["tools"];
-    let all = until(&served, |status| of_two(status) && is_whole(status)).await["tools"].as_u64().expect("a number");
+    let all = wait_for_status(&served, |status| of_two(status) && is_whole(status)).await["tools"]
+        .as_u64()
+        .expect("a number");
     // A tool that is hidden from all callers is not embedded from then on.
     let mut hiding = config(&two.url(), &json!({}));
     hiding["pegboard"]["selection"] = json!({"deny": ["one:test_audio_content"]});
     assert!(served.reconfigure(&hiding.to_string()).await);
-    until(&served, |status| status["tools"] == all - 1 && status["embedded"] == all - 1).await;
+    wait_for_status(&served, |status| status["tools"] == all - 1 && status["embedded"] == all - 1).await;
     assert!(served.reconfigure(&json!({"mcpServers": {}}).to_string()).await);
-    until(&served, Value::is_null).await;
+    wait_for_status(&served, Value::is_null).await;
 }
 
 #[test]

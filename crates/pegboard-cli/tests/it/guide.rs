@@ -49,7 +49,7 @@ fn commands(text: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Returns whether the output has the expected lines in their order; `…` matches anything.
-fn fits(output: &str, expected: &[String]) -> bool {
+fn matches(output: &str, expected: &[String]) -> bool {
     let parts = expected.iter().flat_map(|line| line.split('…')).filter(|part| !part.trim().is_empty());
     let mut rest = output;
     for part in parts {
@@ -103,7 +103,7 @@ impl Reader {
     }
 
     /// Replaces the default port of the page, which may be in use here.
-    fn moved(&self, text: &str) -> String {
+    fn with_port(&self, text: &str) -> String {
         text.replace(":8080", &format!(":{}", self.port))
     }
 
@@ -111,7 +111,7 @@ impl Reader {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("bash");
         command
-            .args(["-c", &self.moved(line)])
+            .args(["-c", &self.with_port(line)])
             .current_dir(self.folder.join("work"))
             .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
             .env("HOME", self.folder.join("home"))
@@ -137,9 +137,9 @@ impl Reader {
         self.stop().await;
         let mut child = self.command(&format!("exec {line}")).spawn().map_err(|error| error.to_string())?;
         let log = follow(child.stderr.take().expect("a pipe"));
-        let expected: Vec<String> = expected.iter().map(|line| self.moved(line)).collect();
+        let expected: Vec<String> = expected.iter().map(|line| self.with_port(line)).collect();
         let mut following = log.clone();
-        let found = tokio::time::timeout(PATIENCE, following.wait_for(|log| fits(log, &expected))).await.is_ok();
+        let found = tokio::time::timeout(PATIENCE, following.wait_for(|log| matches(log, &expected))).await.is_ok();
         self.running = Some(child);
         // The rest of the page is checked when the servers have started.
         let ready = format!(
@@ -169,8 +169,8 @@ impl Reader {
         let ended = tokio::time::timeout(2 * PATIENCE, async { tokio::join!(reading, child.wait()) }).await;
         let Ok((_, Ok(status))) = ended else { return Err("it does not end".to_owned()) };
         let output = format!("{output}{errors}");
-        let expected: Vec<String> = expected.iter().map(|line| self.moved(line)).collect();
-        if status.success() == must_fail || !fits(&output, &expected) {
+        let expected: Vec<String> = expected.iter().map(|line| self.with_port(line)).collect();
+        if status.success() == must_fail || !matches(&output, &expected) {
             return Err(format!("{status}, and printed:\n{output}"));
         }
         Ok(())
@@ -196,7 +196,7 @@ async fn check(name: &str, page: &str, least: usize) {
         match info.split_once(' ').unwrap_or((&info, "")) {
             ("jsonc", file) => {
                 assert!(!file.is_empty(), "line {line}: a configuration without a name");
-                fs::write(reader.folder.join("work").join(file), reader.moved(&text)).expect("a file");
+                fs::write(reader.folder.join("work").join(file), reader.with_port(&text)).expect("a file");
             }
             ("console", how) => {
                 for (command, expected) in commands(&text) {
@@ -287,7 +287,7 @@ fn links_lead_somewhere() {
 fn output_fits_what_the_page_says() {
     let check = |output: &str, expected: &[&str], does_it: bool| {
         let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
-        assert_eq!(fits(output, &expected), does_it, "{output} {expected:?}");
+        assert_eq!(matches(output, &expected), does_it, "{output} {expected:?}");
     };
     check("one two three", &["one…three"], true);
     check("one two three", &["three…one"], false);

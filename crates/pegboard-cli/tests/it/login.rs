@@ -56,7 +56,7 @@ impl Stage {
     }
 
     /// Returns the files with logins.
-    fn kept(&self) -> Vec<PathBuf> {
+    fn login_files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.state().join("logins")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "json")).collect()
     }
@@ -145,7 +145,7 @@ async fn protected(test: &str, rules: Rules) -> (Served, Authority) {
 }
 
 /// Waits until the gateway has the tools of its server.
-async fn connected(served: &Served) -> Legacy {
+async fn wait_until_connected(served: &Served) -> Legacy {
     let session = served.legacy().await;
     let listed = async {
         while !names(&session.request("tools/list", json!({})).await, "tools").contains(&"echo".to_owned()) {
@@ -161,7 +161,7 @@ async fn echo(session: &Legacy, message: &str) -> String {
 }
 
 /// Calls until the server is available again.
-async fn answered(session: &Legacy, message: &str) {
+async fn call_until_answered(session: &Legacy, message: &str) {
     let called = async {
         while !echo(session, message).await.contains(message) {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -182,13 +182,13 @@ async fn from_login_to_logout() {
     let stage = Stage::new("whole");
     stage.configure(json!({"type": "http", "url": authority.mcp()}));
     let served = stage.serve("one").await;
-    served.logged("the server requires a login (hint: run `pegboard login far`)").await;
+    served.wait_for_log("the server requires a login (hint: run `pegboard login far`)").await;
 
     let (code, said) = stage.log_in().await;
     insta::assert_snapshot!("logged_in", without_addresses(&format!("exit {code}\n{said}"), &authority, &stage));
     only_for_the_owner(&stage);
     // The gateway runs on, and finds the login by itself.
-    let session = connected(&served).await;
+    let session = wait_until_connected(&served).await;
     assert!(echo(&session, "let in").await.contains("let in"));
 
     // An expired token is refreshed, once for all callers.
@@ -205,11 +205,11 @@ async fn from_login_to_logout() {
     let ended = echo(&session, "too late").await;
     assert!(ended.contains("run `pegboard login far`"), "{ended}");
     assert_eq!(stage.log_in().await.0, 0);
-    answered(&session, "back").await;
+    call_until_answered(&session, "back").await;
 
     let (code, said) = stage.run(&["logout", "far"]).await;
     assert_eq!((code, said.as_str()), (0, "logged out of `far`\n"));
-    assert_eq!((stage.kept().len(), authority.count("took a login back")), (0, 1));
+    assert_eq!((stage.login_files().len(), authority.count("took a login back")), (0, 1));
     assert!(echo(&session, "after the end").await.contains("run `pegboard login far`"));
     let (code, said) = stage.run(&["logout", "far"]).await;
     assert_eq!((code, said.as_str()), (1, "not logged in to `far`\n"));
@@ -222,7 +222,7 @@ async fn from_login_to_logout() {
 fn only_for_the_owner(stage: &Stage) {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
-    let kept = stage.kept();
+    let kept = stage.login_files();
     assert_eq!(kept.len(), 1);
     assert_eq!((mode(&kept[0]), mode(&stage.state().join("logins"))), (0o600, 0o700));
 }
@@ -237,7 +237,7 @@ async fn tokens_that_are_about_to_expire_are_renewed_before_they_are_used() {
     stage.configure(json!({"type": "http", "url": authority.mcp()}));
     assert_eq!(stage.log_in().await.0, 0);
     let session_of = stage.serve("one").await;
-    let session = connected(&session_of).await;
+    let session = wait_until_connected(&session_of).await;
     assert!(echo(&session, "short").await.contains("short"));
     assert!(authority.count("renewed a token") > 0);
     assert_eq!(authority.count("mcp: token refused"), 0, "{:?}", authority.events());
@@ -250,7 +250,7 @@ async fn two_gateways_share_a_login() {
     stage.configure(json!({"type": "http", "url": authority.mcp()}));
     assert_eq!(stage.log_in().await.0, 0);
     let (one, two) = (stage.serve("one").await, stage.serve("two").await);
-    let (first, second) = (connected(&one).await, connected(&two).await);
+    let (first, second) = (wait_until_connected(&one).await, wait_until_connected(&two).await);
     for _ in 0..3 {
         authority.expire();
         let (a, b) = tokio::join!(echo(&first, "first"), echo(&second, "second"));
@@ -285,9 +285,9 @@ async fn a_registered_application_with_a_secret() {
     let (code, said) = stage.log_in().await;
     assert_eq!(code, 0, "{said}");
     assert_eq!((authority.count("registered"), authority.count("allowed tools more")), (0, 1));
-    assert!(!fs::read_to_string(&stage.kept()[0]).expect("a file").contains("s3cr3t"));
+    assert!(!fs::read_to_string(&stage.login_files()[0]).expect("a file").contains("s3cr3t"));
     let served = stage.serve("one").await;
-    let session = connected(&served).await;
+    let session = wait_until_connected(&served).await;
     authority.expire();
     assert!(echo(&session, "proven").await.contains("proven"));
     assert_eq!(stage.run(&["logout", "far"]).await.0, 0);
@@ -367,7 +367,7 @@ async fn private_endpoints_are_refused_before_they_are_asked() {
         let authority = Authority::start(rules);
         let (code, said) = stage.configure(far(&authority)).log_in().await;
         assert!(code != 0 && said.contains(expected) && said.contains("`allowPrivateIssuers`"), "{expected}: {said}");
-        assert!(stage.kept().is_empty() && authority.count("token") == 0, "{:?}", authority.events());
+        assert!(stage.login_files().is_empty() && authority.count("token") == 0, "{:?}", authority.events());
     }
     let Some(address) = private_address() else { return };
     let (place, count) = count_connections(address).await;
@@ -399,7 +399,7 @@ async fn what_is_refused() {
         let stage = Stage::new(["a", "b", "c", "d", "e", "f"][at]);
         stage.configure(far(&authority));
         let (code, said) = stage.log_in().await;
-        assert!(stage.kept().is_empty(), "{case}");
+        assert!(stage.login_files().is_empty(), "{case}");
         shown.push_str(&format!("# {case}: exit {code}\n{}\n", without_addresses(&said, &authority, &stage)));
     }
     let authority = Authority::start(Rules::default());
@@ -436,7 +436,7 @@ async fn a_token_does_not_follow_to_another_host() {
     assert_eq!(stage.log_in().await.0, 0);
     authority.change(|rules| rules.moved_to = Some(elsewhere.mcp()));
     let served = stage.serve("one").await;
-    served.logged("the server answered with HTTP status 307").await;
+    served.wait_for_log("the server answered with HTTP status 307").await;
     assert!(authority.count("mcp: sent away") > 0);
     assert_eq!(elsewhere.events(), Vec::<String>::new());
 }
@@ -451,7 +451,7 @@ async fn another_address_does_not_get_the_token() {
     // The name is the same, the place is not.
     stage.configure(json!({"type": "http", "url": other.mcp()}));
     let served = stage.serve("one").await;
-    served.logged("the server requires a login").await;
+    served.wait_for_log("the server requires a login").await;
     assert!(other.count("mcp: no token") > 0);
     assert_eq!(other.count("mcp: token refused"), 0);
 }
@@ -497,13 +497,13 @@ async fn a_real_server() {
     let (code, said) = stage.log_in().await;
     assert_eq!(code, 0, "{said}");
     // As if its time were over.
-    let kept = &stage.kept()[0];
+    let kept = &stage.login_files()[0];
     let mut login: Value = serde_json::from_slice(&fs::read(kept).expect("a file")).expect("JSON");
     login["expiresAt"] = 1.into();
     fs::write(kept, login.to_string()).expect("ours");
     let served = stage.serve("one").await;
-    served.logged("login refreshed").await;
-    served.logged("server ready").await;
+    served.wait_for_log("login refreshed").await;
+    served.wait_for_log("server ready").await;
     let session = served.legacy().await;
     assert_eq!(text(&session.call("add", json!({"a": 19, "b": 23})).await), "42");
     let (code, said) = stage.run(&["logout", "far"]).await;

@@ -100,7 +100,7 @@ impl Place {
     }
 
     /// Returns the content of request number `at`, as text.
-    fn told(&self, at: usize) -> String {
+    fn request_text(&self, at: usize) -> String {
         self.provider.requests().get(at).expect("a request").body.to_string()
     }
 }
@@ -180,7 +180,7 @@ fn a_prompt_is_answered_with_the_tools_of_the_demo() {
     let output = place.ask(&["Which issues are open?"]);
     insta::assert_snapshot!(show(&output));
     place.provider.assert_clean();
-    assert!(place.told(2).contains("acme"), "the model does not learn what the tool said");
+    assert!(place.request_text(2).contains("acme"), "the model does not learn what the tool said");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn the_prompt_may_come_on_standard_input() {
         let place = Place::new(&format!("stdin-{}", args.len()), [say("Hello.")]);
         let output = place.run_with(&[&["--model", MODEL], args].concat(), b"Say hello\nplease\n");
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "Hello.\n"), "{args:?}");
-        assert!(place.told(0).contains(r"Say hello\nplease"));
+        assert!(place.request_text(0).contains(r"Say hello\nplease"));
     }
 }
 
@@ -267,7 +267,7 @@ fn a_conversation_goes_on_in_another_process() {
     let second = place.ask(&[&args[..], &["And now?"]].concat());
     assert!(stderr(&second).contains("< Two issues are open."), "{}", stderr(&second));
     insta::assert_snapshot!(show(&second));
-    let told = place.told(3);
+    let told = place.request_text(3);
     assert!(told.contains("Which issues are open?") && told.contains("And now?"));
     place.provider.assert_clean();
 }
@@ -284,15 +284,15 @@ fn nobody_consents_without_a_terminal() {
     let place = Place::new("consent", script());
     let output = place.ask(&["Delete the notes"]);
     insta::assert_snapshot!(show(&output));
-    assert!(place.told(1).contains("no terminal to ask on"));
+    assert!(place.request_text(1).contains("no terminal to ask on"));
     // Who cannot be asked is not offered to be.
-    assert!(!place.told(0).contains("ask_human"));
+    assert!(!place.request_text(0).contains("ask_human"));
     assert_eq!(output.status.code(), Some(1));
     let names = ["files:delete_*", "files___delete_*", "files___delete_file", "delete_file", "files/deleteFile"];
     for consent in [vec!["--yes"]].into_iter().chain(names.map(|name| vec!["--allow", name])) {
         let place = Place::new("consent-given", script());
         let output = place.ask(&[&["Delete the notes"], &consent[..]].concat());
-        assert!(!place.told(1).contains("no terminal to ask on"), "{}", stderr(&output));
+        assert!(!place.request_text(1).contains("no terminal to ask on"), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0), "{consent:?}");
     }
     let place = Place::new("consent-other", script());
@@ -350,7 +350,7 @@ fn the_configuration_says_what_may_be_seen() {
     let middleware = json!([{"type": "security", "enabled": true, "config": rules}]);
     place.file("shut.json", &json!({"mcpServers": {"one": shut}, "middleware": middleware}));
     let tools = |at: usize| {
-        let request: Value = serde_json::from_str(&place.told(at)).expect("a request");
+        let request: Value = serde_json::from_str(&place.request_text(at)).expect("a request");
         let names = request["tools"].as_array().into_iter().flatten();
         names.filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -361,7 +361,7 @@ fn the_configuration_says_what_may_be_seen() {
     let output = place.ask(&["shut.json", "Hello", "--yes", "--mode", "normal"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(!tools(1).contains(&"echo".to_owned()) && tools(1).contains(&"slow".to_owned()), "{:?}", tools(1));
-    let told = place.told(2);
+    let told = place.request_text(2);
     assert!(told.contains("not thirteen") && told.contains("no tool `echo`"), "{told}");
 }
 
@@ -433,7 +433,7 @@ fn commands_run_in_code_execution_mode() {
     let place = Place::new("code", [turn([Part::call("execute_shell_command", command)]), say("Done.")]);
     let output = place.ask(&["Compute", "--mode", "code-execution", "--yes"]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "Done.\n"), "{}", stderr(&output));
-    assert!(place.told(1).contains("from-42"), "{}", place.told(1));
+    assert!(place.request_text(1).contains("from-42"), "{}", place.request_text(1));
     assert!(stderr(&output).contains("commands run"), "{}", stderr(&output));
     assert!(place.folder.join("state/pegboard/work").is_dir());
 }

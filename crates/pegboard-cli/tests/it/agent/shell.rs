@@ -95,14 +95,14 @@ impl Place {
     }
 
     /// Checks that nothing of the last command is left, and that the next one works.
-    async fn assert_in_order(&self) {
+    async fn assert_clean(&self) {
         assert_eq!(self.left(), Vec::<String>::new(), "{}: processes are left", self.kind);
         let again = self.run("echo again").await;
         assert_eq!((again.exit_code, again.stdout.as_str()), (0, "again\n"), "{}: {again:?}", self.kind);
     }
 
     /// Waits until [`left`](Self::left) is empty.
-    async fn assert_soon_empty(&self) {
+    async fn wait_until_empty(&self) {
         let start = Instant::now();
         while !self.left().is_empty() {
             assert!(start.elapsed() < PATIENCE, "{}: processes are left: {:?}", self.kind, self.left());
@@ -112,7 +112,7 @@ impl Place {
 
     /// Waits until a process of a command is found. A process that is just executing another
     /// program has no mark for a moment.
-    async fn assert_soon_running(&self) {
+    async fn wait_until_running(&self) {
         let start = Instant::now();
         while self.left().is_empty() {
             assert!(start.elapsed() < PATIENCE, "{}: nothing runs", self.kind);
@@ -121,7 +121,7 @@ impl Place {
     }
 
     /// Waits until a command has created this file in the working folder.
-    async fn assert_soon_there(&self, file: &str) {
+    async fn wait_for_file(&self, file: &str) {
         let start = Instant::now();
         while !self.work().join(file).exists() {
             assert!(start.elapsed() < PATIENCE, "{}: `{file}` is not there", self.kind);
@@ -167,11 +167,11 @@ impl Drop for Place {
 }
 
 /// Runs a test in every available sandbox.
-async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncFn(&Place)) {
+async fn in_each_sandbox(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncFn(&Place)) {
     for kind in KINDS {
         if let Some(place) = Place::new(test, kind, &adjust, None) {
             body(&place).await;
-            place.assert_in_order().await;
+            place.assert_clean().await;
         }
     }
 }

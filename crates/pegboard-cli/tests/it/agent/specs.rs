@@ -25,7 +25,7 @@ json.dump(answers, sys.stdout)
 
 /// Returns the documents of these specs, which must all be valid; `None` without the validator.
 #[track_caller]
-fn checked(specs: &[(String, String)]) -> Option<Vec<Value>> {
+fn validate_specs(specs: &[(String, String)]) -> Option<Vec<Value>> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/python/bin/python");
     let has_checker = Command::new(&python)
         .args(["-c", "import yaml, openapi_spec_validator"])
@@ -79,7 +79,7 @@ fn specs_of_the_demo_catalog() {
     let loaded = load::parse("demo", file, &LoadLimits::default()).expect("the demo catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let specs = specs(&catalog);
-    let Some(documents) = checked(&specs) else { return };
+    let Some(documents) = validate_specs(&specs) else { return };
     let mut paths = 0;
     for server in catalog.servers() {
         let at = specs.iter().position(|(name, _)| *name == server.name).expect("a spec");
@@ -89,7 +89,7 @@ fn specs_of_the_demo_catalog() {
 }
 
 /// Returns unusual schemas that servers have sent, or could send.
-fn nasty_schemas() -> Vec<Value> {
+fn unusual_schemas() -> Vec<Value> {
     let mut deep = json!({"type": "string"});
     for _ in 0..60 {
         deep = json!({"type": "object", "properties": {"a": deep}, "required": ["a"]});
@@ -131,8 +131,8 @@ fn specs_of_nasty_schemas() {
         output_schema: to_raw_value(&schema).ok(),
         ..RawTool::default()
     };
-    let (catalog, _) = Catalog::from_tools(nasty_schemas().into_iter().enumerate().map(tool).collect());
-    checked(&specs(&catalog));
+    let (catalog, _) = Catalog::from_tools(unusual_schemas().into_iter().enumerate().map(tool).collect());
+    validate_specs(&specs(&catalog));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn any_text_comes_back_as_it_was() {
     };
     let (catalog, _) = Catalog::from_tools(tools.chain([given]).collect());
     let specs = specs(&catalog);
-    let Some(documents) = checked(&specs) else { return };
+    let Some(documents) = validate_specs(&specs) else { return };
     let at = specs.iter().position(|(name, _)| name == "given").expect("a spec");
     let post = &documents[at]["paths"]["/tools/mcp/given/given"]["post"];
     let schema = &post["requestBody"]["content"]["application/json"]["schema"];

@@ -40,13 +40,13 @@ fn every_client_is_written_once() {
     for client in CLIENTS {
         assert_eq!(home.run(&["connect", client, "--write", "--force"]).status.code(), Some(0), "{client}");
     }
-    let first: Vec<String> = files().iter().map(|file| home.told(&home.read(file))).collect();
+    let first: Vec<String> = files().iter().map(|file| home.replace_paths(&home.read(file))).collect();
     insta::assert_snapshot!(first.join("\n"));
     for client in CLIENTS {
         let told = home.show(&["connect", client, "--write"]);
         assert!(told.contains("nothing to change in"), "{told}");
     }
-    let second: Vec<String> = files().iter().map(|file| home.told(&home.read(file))).collect();
+    let second: Vec<String> = files().iter().map(|file| home.replace_paths(&home.read(file))).collect();
     assert_eq!(first, second);
     assert_eq!(home.names(".cursor"), ["mcp.json"], "nothing was there, nothing is kept");
     let listed = json(&home.run(&["connect", "--list"]));
@@ -79,7 +79,7 @@ fn comments_and_layout_stay() {
     home.file(".codex/config.toml", codex);
     home.run(&["connect", "zed", "--write"]);
     home.run(&["connect", "codex", "--write"]);
-    insta::assert_snapshot!(home.told(&format!(
+    insta::assert_snapshot!(home.replace_paths(&format!(
         "{}---\n{}",
         home.read(".config/zed/settings.json"),
         home.read(".codex/config.toml")
@@ -128,10 +128,10 @@ fn servers_behind_pegboard_leave() {
     insta::assert_snapshot!(home.show(&["connect", "cursor", "--replace"]));
     assert_eq!(home.read(".cursor/mcp.json"), cursor);
     insta::assert_snapshot!(home.show(&["connect", "cursor", "--replace", "--write"]));
-    insta::assert_snapshot!(home.told(&home.read(".cursor/mcp.json")).replace("s3cret", "[secret]"));
+    insta::assert_snapshot!(home.replace_paths(&home.read(".cursor/mcp.json")).replace("s3cret", "[secret]"));
     home.file(".codex/config.toml", "# a\n[mcp_servers.files]\ncommand = \"files-mcp\"\nargs = [\"/srv\"]\n\n[x]\n");
     home.run(&["connect", "codex", "--replace", "--write"]);
-    insta::assert_snapshot!(home.told(&home.read(".codex/config.toml")));
+    insta::assert_snapshot!(home.replace_paths(&home.read(".codex/config.toml")));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::mode;
 use crate::harness::json;
 
 /// Returns a home folder with every client in it, each with its special features.
-fn everybody(test: &str) -> Home {
+fn home_with_all_clients(test: &str) -> Home {
     let home = Home::new(test).with("SET", "x");
     home.file(
         ".config/Claude/claude_desktop_config.json",
@@ -83,26 +83,26 @@ fn everybody(test: &str) -> Home {
 
 #[test]
 fn everything_is_found_and_shown() {
-    let home = everybody("shown");
+    let home = home_with_all_clients("shown");
     insta::assert_snapshot!(home.show(&["import", "--format", "text", "--project", "."]));
 }
 
 #[test]
 fn programs_get_json() {
-    let home = everybody("json");
+    let home = home_with_all_clients("json");
     let output = home.run(&["import", "--dry-run", "--project", "."]);
-    insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stdout)));
+    insta::assert_snapshot!(home.replace_paths(&String::from_utf8_lossy(&output.stdout)));
 }
 
 #[test]
 fn the_written_configuration_is_one_that_serve_reads() {
-    let home = everybody("written").with("OTHER_TOKEN", "1").with("DOCS", "2").with("DB_PASSWORD", "3");
+    let home = home_with_all_clients("written").with("OTHER_TOKEN", "1").with("DOCS", "2").with("DB_PASSWORD", "3");
     let home = home.with("SEARCH", "4").with("MAPS_KEY", "5");
     home.file("app/.env", "A=b\n");
     let output = home.run(&["import", "--output", "out.json", "--format", "text", "--project", "."]);
     assert_eq!(output.status.code(), Some(0));
-    insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
-    insta::assert_snapshot!(home.told(&home.read("app/out.json")));
+    insta::assert_snapshot!(home.replace_paths(&String::from_utf8_lossy(&output.stderr)));
+    insta::assert_snapshot!(home.replace_paths(&home.read("app/out.json")));
     #[cfg(unix)]
     assert_eq!(mode(&home.path("app/out.json")), 0o600);
     // It is read to its end before the address is checked, and then nothing is started.
@@ -112,9 +112,9 @@ fn the_written_configuration_is_one_that_serve_reads() {
 
 #[test]
 fn secrets_become_variables() {
-    let home = everybody("secrets");
+    let home = home_with_all_clients("secrets");
     let output = home.run(&["import", "--write", "--secrets-to-env", "--format", "text", "--project", "."]);
-    insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
+    insta::assert_snapshot!(home.replace_paths(&String::from_utf8_lossy(&output.stderr)));
     let written = home.read(".config/pegboard/pegboard.json");
     assert!(!written.contains("s3cret"), "{written}");
     let written: Value = serde_json::from_str(&written).expect("JSON");
@@ -125,13 +125,13 @@ fn secrets_become_variables() {
 
 #[test]
 fn servers_are_added_to_a_file_that_is_there() {
-    let home = everybody("added");
+    let home = home_with_all_clients("added");
     home.file(
         "app/out.json",
         "{\n  // mine\n  \"mcpServers\": {\"github\": {\"command\": \"own\"}, \"wiki-2\": {\"url\": \"https://wiki.example/mcp\"}}\n}\n",
     );
     let output = home.run(&["import", "--output", "out.json", "--format", "text", "--project", "."]);
-    insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
+    insta::assert_snapshot!(home.replace_paths(&String::from_utf8_lossy(&output.stderr)));
     let written = home.read("app/out.json");
     assert!(written.contains("// mine") && written.contains("\"command\": \"own\""), "{written}");
     assert!(written.contains("\"github-claude-desktop\""), "{written}");
@@ -144,7 +144,7 @@ fn servers_are_added_to_a_file_that_is_there() {
 
 #[test]
 fn a_file_is_replaced_with_force() {
-    let home = everybody("force");
+    let home = home_with_all_clients("force");
     home.file("app/out.json", "{\"mine\": 1}");
     assert_eq!(home.run(&["import", "--output", "out.json", "--force", "--project", "."]).status.code(), Some(0));
     assert_eq!(home.read("app/out.json.pegboard-backup"), "{\"mine\": 1}");
@@ -180,7 +180,7 @@ fn nothing_found_is_exit_one() {
 
 #[test]
 fn single_clients_and_other_projects() {
-    let home = everybody("from");
+    let home = home_with_all_clients("from");
     home.file("other/.cursor/mcp.json", r#"{"mcpServers": {"there": {"command": "t", "cwd": "sub"}}}"#);
     let found = json(&home.run(&["import", "--from", "cursor,zed", "--project", "../other"]));
     let servers: Vec<&str> =

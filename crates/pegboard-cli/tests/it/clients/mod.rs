@@ -71,10 +71,10 @@ impl Home {
 
     /// Returns exit code and output, with this test's paths replaced by words.
     fn show(&self, args: &[&str]) -> String {
-        self.told(&show(&self.run(args)))
+        self.replace_paths(&show(&self.run(args)))
     }
 
-    fn told(&self, text: &str) -> String {
+    fn replace_paths(&self, text: &str) -> String {
         let text = text.replace(&*self.folder.path().to_string_lossy(), "[home]");
         text.replace(env!("CARGO_BIN_EXE_pegboard"), "[pegboard]")
     }

@@ -4,21 +4,21 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use super::{Clinic, SECRET, check};
+use super::{DoctorFolder, SECRET, check};
 
 /// Checks servers without starting them.
 #[track_caller]
-fn offline(clinic: &Clinic, servers: &Value, expected: &[&str]) {
-    check(clinic, &json!({"mcpServers": servers}), &["--offline"], expected);
+fn offline(folder: &DoctorFolder, servers: &Value, expected: &[&str]) {
+    check(folder, &json!({"mcpServers": servers}), &["--offline"], expected);
 }
 
 #[test]
 fn files_with_mistakes() {
-    let clinic = Clinic::new("mistakes");
-    offline(&clinic, &json!({}), &["warning no-servers -: |→ |pegboard import"]);
-    offline(&clinic, &json!({"a": {"command": "sh"}}), &[]);
+    let folder = DoctorFolder::new("mistakes");
+    offline(&folder, &json!({}), &["warning no-servers -: |→ |pegboard import"]);
+    offline(&folder, &json!({"a": {"command": "sh"}}), &[]);
     check(
-        &clinic,
+        &folder,
         &json!({"mcpServers": {"a": {"comand": "sh"}}, "pegboard": {"limit": -1}}),
         &["--offline"],
         &[
@@ -27,17 +27,17 @@ fn files_with_mistakes() {
             "error configuration a: line |`mcpServers.a.comand`|→ did you mean `command`?",
         ],
     );
-    clinic.folder.file("pegboard.json", "{\"mcpServers\": {\"a\": }");
-    let found = clinic.findings(&["--offline"]);
+    folder.folder.file("pegboard.json", "{\"mcpServers\": {\"a\": }");
+    let found = folder.findings(&["--offline"]);
     let is_it = |found: &String| found.starts_with("error configuration -: line 1: the file is not valid JSON");
     assert!(!found.is_empty() && found.iter().all(is_it), "{found:?}");
 }
 
 #[test]
 fn files_of_mcproxy() {
-    let clinic = Clinic::new("mcproxy");
+    let folder = DoctorFolder::new("mcproxy");
     let file = |http: Value| json!({"mcpServers": {"a": {"command": "sh"}}, "httpServer": http});
-    let examine = |http: Value, expected: &[&str]| check(&clinic, &file(http), &["--offline"], expected);
+    let examine = |http: Value, expected: &[&str]| check(&folder, &file(http), &["--offline"], expected);
     let steps = json!({
         "proxy": [{"type": "tool_search", "enabled": true, "config": {"maxToolsLimit": 50}}],
         "client": {"default": [{"type": "logging"}], "servers": {"a": []}}
@@ -59,7 +59,7 @@ fn files_of_mcproxy() {
         ],
     );
     offline(
-        &clinic,
+        &folder,
         &json!({"a": {"command": "sh", "sandboxEnabled": true}, "b": {"url": "http://127.0.0.1:9/mcp", "auth": SECRET}}),
         &[
             "warning unused-setting a: line |`mcpServers.a.sandboxEnabled` is not applied|→ start the sandbox",
@@ -70,7 +70,7 @@ fn files_of_mcproxy() {
 
 #[test]
 fn variables() {
-    let clinic = Clinic::new("variables").with("EMPTY", "").with("SET", "x");
+    let folder = DoctorFolder::new("variables").with("EMPTY", "").with("SET", "x");
     let servers = json!({
         "a": {"command": "sh", "env": {"T": "${UNSET_HERE}"}},
         "b": {"command": "sh", "env": {"T": "${EMPTY}"}},
@@ -79,7 +79,7 @@ fn variables() {
         "off": {"command": "none", "env": {"T": "${UNSET_HERE}"}, "disabled": true}
     });
     offline(
-        &clinic,
+        &folder,
         &servers,
         &[
             "error unset-variable a: |`UNSET_HERE`|→ |export UNSET_HERE=…",
@@ -94,7 +94,7 @@ fn variables() {
         "manual": {"command": "true", "args": ["--org", "<your org>"], "env": {"SITE": "YOUR_SITE_HERE"}}
     });
     offline(
-        &clinic,
+        &folder,
         &servers,
         &[
             "warning unexpanded-variable tilde: `args[0]` uses shell syntax|→ write `${HOME}/…`",
@@ -106,29 +106,29 @@ fn variables() {
 
 #[test]
 fn holding_without_a_state_folder() {
-    let clinic = Clinic::new("holding");
+    let folder = DoctorFolder::new("holding");
     let file = |pegboard: Value| json!({"mcpServers": {"a": {"command": "sh"}}, "pegboard": pegboard});
     let needs = "needs a state folder for approvals, but there is none|→ |`pegboard.stateFolder`";
     let pinning = format!("error state-folder -: `\"pinning\": \"hold\"` {needs}");
-    check(&clinic, &file(json!({"pinning": "hold"})), &["--offline"], &[&pinning]);
+    check(&folder, &file(json!({"pinning": "hold"})), &["--offline"], &[&pinning]);
     let new_servers = format!("error state-folder -: `\"newServers\": \"hold\"` {needs}");
-    check(&clinic, &file(json!({"newServers": "hold"})), &["--offline"], &[&new_servers]);
-    check(&clinic, &file(json!({"pinning": "warn"})), &["--offline"], &[]);
-    clinic.folder.file("in-the-way", "");
-    clinic.configure(&file(json!({"pinning": "hold", "stateFolder": "in-the-way/state"})));
-    let found = clinic.findings(&["--offline", "--listen", "127.0.0.1:0"]);
+    check(&folder, &file(json!({"newServers": "hold"})), &["--offline"], &[&new_servers]);
+    check(&folder, &file(json!({"pinning": "warn"})), &["--offline"], &[]);
+    folder.folder.file("in-the-way", "");
+    folder.configure(&file(json!({"pinning": "hold", "stateFolder": "in-the-way/state"})));
+    let found = folder.findings(&["--offline", "--listen", "127.0.0.1:0"]);
     assert!(found.len() == 1 && found[0].starts_with("error state-folder -: "), "{found:?}");
     assert!(found[0].contains("`\"pinning\": \"hold\"` needs it for approvals"), "{found:?}");
 }
 
 #[test]
 fn learning_that_learns_nothing() {
-    let clinic = Clinic::new("learning");
+    let folder = DoctorFolder::new("learning");
     let examine = |more: Value, expected: &[&str]| {
         let mut pegboard = json!({"usageLearning": true});
         more.as_object().into_iter().flatten().for_each(|(key, value)| pegboard[key] = value.clone());
         let config = json!({"mcpServers": {"a": {"command": "sh"}}, "pegboard": pegboard});
-        check(&clinic, &config, &["--offline"], expected);
+        check(&folder, &config, &["--offline"], expected);
     };
     examine(json!({}), &[]);
     examine(json!({"dialect": "explicit", "ranker": "lexical"}), &[]);
@@ -150,8 +150,8 @@ fn learning_that_learns_nothing() {
 
 #[test]
 fn programs_and_folders() {
-    let clinic = Clinic::new("programs");
-    clinic.folder.file("plain.txt", "").file("here.py", "");
+    let folder = DoctorFolder::new("programs");
+    folder.folder.file("plain.txt", "").file("here.py", "");
     let servers = json!({
         "none": {"command": "uvx-of-nobody"},
         "line": {"command": "sh -c true"},
@@ -163,7 +163,7 @@ fn programs_and_folders() {
         "itself": {"command": env!("CARGO_BIN_EXE_pegboard"), "args": ["serve", "--stdio", "pegboard.json"]}
     });
     offline(
-        &clinic,
+        &folder,
         &servers,
         &[
             "error missing-command none: there is no program `uvx-of-nobody`|→ install it|`PATH`",
@@ -179,9 +179,9 @@ fn programs_and_folders() {
 
 #[test]
 fn secrets() {
-    let clinic = Clinic::new("secrets");
-    clinic.file_with("open.env", &format!("API_TOKEN={SECRET}-in-a-file"), 0o644);
-    clinic.file_with("closed.env", "A=1", 0o600);
+    let folder = DoctorFolder::new("secrets");
+    folder.file_with("open.env", &format!("API_TOKEN={SECRET}-in-a-file"), 0o644);
+    folder.file_with("closed.env", "A=1", 0o600);
     let servers = json!({
         "plain": {"command": "true", "env": {"API_TOKEN": format!("{SECRET}-in-plain-text")}},
         "open": {"command": "true", "envFile": "open.env"},
@@ -190,7 +190,7 @@ fn secrets() {
         "sent": {"url": "http://example.com/mcp", "headers": {"Authorization": format!("Bearer {SECRET}-0123456789")}}
     });
     offline(
-        &clinic,
+        &folder,
         &servers,
         &[
             "note plain-secret plain: plain-text secret: `env.API_TOKEN`|→ write `${NAME}`",
@@ -200,23 +200,23 @@ fn secrets() {
             "note plain-secret sent: plain-text secret: `headers.Authorization`",
         ],
     );
-    clinic.file_with("pegboard.json", &std::fs::read_to_string(clinic.path("pegboard.json")).expect("a file"), 0o644);
-    let found = clinic.findings(&["--offline", "--server", "plain", "--listen", "0", "--state", "none"]);
+    folder.file_with("pegboard.json", &std::fs::read_to_string(folder.path("pegboard.json")).expect("a file"), 0o644);
+    let found = folder.findings(&["--offline", "--server", "plain", "--listen", "0", "--state", "none"]);
     assert!(found[0].starts_with("warning readable-secret -: `pegboard.json`"), "{found:?}");
     assert_eq!(found.len(), 2, "{found:?}");
 }
 
 #[test]
 fn containers_without_input() {
-    let clinic = Clinic::new("containers");
-    clinic.program("docker", "#!/bin/sh\n");
+    let folder = DoctorFolder::new("containers");
+    folder.program("docker", "#!/bin/sh\n");
     let servers = json!({
         "right": {"command": "[here]/docker", "args": ["run", "-i", "--rm", "x"]},
         "deaf": {"command": "[here]/docker", "args": ["run", "--rm", "x"]},
         "terminal": {"command": "[here]/docker", "args": ["run", "-it", "x/y"]}
     });
     offline(
-        &clinic,
+        &folder,
         &servers,
         &["error docker-flags deaf: |→ add `-i`", "error docker-flags terminal: |→ remove `-t`"],
     );
@@ -224,7 +224,7 @@ fn containers_without_input() {
 
 #[test]
 fn the_same_server_twice() {
-    let clinic = Clinic::new("twice");
+    let folder = DoctorFolder::new("twice");
     let servers = json!({
         "one": {"command": "true", "args": ["x"]},
         "two": {"command": "true", "args": ["x"]},
@@ -234,7 +234,7 @@ fn the_same_server_twice() {
         "off": {"command": "true", "args": ["y"], "disabled": true}
     });
     offline(
-        &clinic,
+        &folder,
         &servers,
         &["warning duplicate-server two: |`one`|→ remove one", "warning duplicate-server far too: |`far`"],
     );
@@ -242,57 +242,61 @@ fn the_same_server_twice() {
 
 #[test]
 fn addresses() {
-    let clinic = Clinic::new("addresses");
+    let folder = DoctorFolder::new("addresses");
     let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let taken = socket.local_addr().expect("an address").to_string();
-    let look = |pegboard: Value, args: &[&str], expected: &[&str]| {
-        clinic.configure(&json!({"mcpServers": {"a": {"command": "true"}}, "pegboard": pegboard}));
-        let found = clinic.findings(&[&["--offline", "--state", "none"], args].concat());
+    let check_address = |pegboard: Value, args: &[&str], expected: &[&str]| {
+        folder.configure(&json!({"mcpServers": {"a": {"command": "true"}}, "pegboard": pegboard}));
+        let found = folder.findings(&[&["--offline", "--state", "none"], args].concat());
         assert_eq!(found.len(), expected.len(), "{found:?}");
         let pairs = found.iter().zip(expected);
         pairs.for_each(|(found, expected)| assert!(found.starts_with(expected), "{found}"));
     };
-    look(json!({"listen": "127.0.0.1:0"}), &[], &[]);
-    look(json!({"listen": taken}), &[], &[&format!("error port-taken -: `{taken}` is already in use by `")]);
-    look(json!({"listen": taken}), &["--listen", "0"], &[]);
-    look(json!({"listen": "0.0.0.0:0"}), &[], &["error public-address -: `0.0.0.0:0` can be reached"]);
-    look(json!({"listen": "0.0.0.0:0", "allowPublic": true}), &[], &["warning public-address -: "]);
+    check_address(json!({"listen": "127.0.0.1:0"}), &[], &[]);
+    check_address(json!({"listen": taken}), &[], &[&format!("error port-taken -: `{taken}` is already in use by `")]);
+    check_address(json!({"listen": taken}), &["--listen", "0"], &[]);
+    check_address(json!({"listen": "0.0.0.0:0"}), &[], &["error public-address -: `0.0.0.0:0` can be reached"]);
+    check_address(json!({"listen": "0.0.0.0:0", "allowPublic": true}), &[], &["warning public-address -: "]);
     let tokens = json!([{"name": "me", "token": format!("{SECRET}-0123456789abcdef")}]);
-    look(json!({"listen": "0.0.0.0:0", "tokens": tokens}), &[], &[]);
-    look(json!({}), &["--listen", "nonsense"], &["error listen-address -: `nonsense` is not an address"]);
-    look(json!({}), &["--listen", "192.0.2.1:80"], &["error public-address", "error listen-address -: cannot listen"]);
+    check_address(json!({"listen": "0.0.0.0:0", "tokens": tokens}), &[], &[]);
+    check_address(json!({}), &["--listen", "nonsense"], &["error listen-address -: `nonsense` is not an address"]);
+    check_address(
+        json!({}),
+        &["--listen", "192.0.2.1:80"],
+        &["error public-address", "error listen-address -: cannot listen"],
+    );
 }
 
 #[test]
 fn the_folder_for_state() {
-    let clinic = Clinic::new("state");
-    clinic.configure(&json!({"mcpServers": {"a": {"command": "true"}}}));
-    let look = |folder: &str, expected: &[&str]| {
-        let found = clinic.findings(&["--offline", "--listen", "0", "--state", folder]);
+    let folder = DoctorFolder::new("state");
+    folder.configure(&json!({"mcpServers": {"a": {"command": "true"}}}));
+    let check = |state: &str, expected: &[&str]| {
+        let found = folder.findings(&["--offline", "--listen", "0", "--state", state]);
         assert_eq!(found.len(), expected.len(), "{found:?}");
         found.iter().zip(expected).for_each(|(found, expected)| assert!(found.contains(expected), "{found}"));
     };
     let made = |name: &str, mode: u32| {
-        std::fs::create_dir(clinic.path(name)).expect("a folder");
+        std::fs::create_dir(folder.path(name)).expect("a folder");
         let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(clinic.path(name), rights).expect("rights");
+        std::fs::set_permissions(folder.path(name), rights).expect("rights");
     };
     made("own", 0o700);
     made("shared", 0o777);
-    look("none", &[]);
-    look("own", &[]);
-    look("own/new/folder", &[]);
-    look("good.json", &["warning state-folder -: the state folder `good.json`"]);
-    look("good.json/x", &["is not a folder, or its parent is a file"]);
-    look("shared", &["is writable by other users and is not used → `chmod go-w shared`"]);
+    check("none", &[]);
+    check("own", &[]);
+    check("own/new/folder", &[]);
+    check("good.json", &["warning state-folder -: the state folder `good.json`"]);
+    check("good.json/x", &["is not a folder, or its parent is a file"]);
+    check("shared", &["is writable by other users and is not used → `chmod go-w shared`"]);
     // Where nothing is said it is below the home folder.
-    assert!(clinic.findings(&["--offline", "--listen", "0"]).is_empty());
+    assert!(folder.findings(&["--offline", "--listen", "0"]).is_empty());
 }
 
 #[test]
 fn wrong_use() {
-    let clinic = Clinic::new("wrong_use");
-    insta::assert_snapshot!("no_configuration", clinic.show(&[]));
-    clinic.configure(&json!({"mcpServers": {"a": {"command": "true"}}}));
-    insta::assert_snapshot!("no_such_server", clinic.show(&["--server", "b"]));
+    let folder = DoctorFolder::new("wrong_use");
+    insta::assert_snapshot!("no_configuration", folder.show(&[]));
+    folder.configure(&json!({"mcpServers": {"a": {"command": "true"}}}));
+    insta::assert_snapshot!("no_such_server", folder.show(&["--server", "b"]));
 }

@@ -34,17 +34,17 @@ const GOOD_TOOL: &str =
     r#"{"name": "greet", "description": "Greets", "inputSchema": {"type": "object", "properties": {}}}"#;
 
 /// A folder with a configuration and servers in it.
-struct Clinic {
+struct DoctorFolder {
     folder: Folder,
     variables: Vec<(&'static str, String)>,
 }
 
-impl Clinic {
+impl DoctorFolder {
     fn new(test: &str) -> Self {
-        let clinic = Self { folder: Folder::new(&format!("doctor_{test}")), variables: Vec::new() };
-        clinic.program("server.sh", SERVER);
-        clinic.folder.file("good.json", format!("[{GOOD_TOOL}]"));
-        clinic
+        let folder = Self { folder: Folder::new(&format!("doctor_{test}")), variables: Vec::new() };
+        folder.program("server.sh", SERVER);
+        folder.folder.file("good.json", format!("[{GOOD_TOOL}]"));
+        folder
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -129,9 +129,9 @@ const ALONE: &[&str] = &["--listen", "127.0.0.1:0", "--state", "none"];
 
 /// Checks that the findings of `config` are these, in this order. `|` matches any text.
 #[track_caller]
-fn check(clinic: &Clinic, config: &Value, args: &[&str], expected: &[&str]) {
-    clinic.configure(config);
-    let found = clinic.findings(&[ALONE, args].concat());
+fn check(folder: &DoctorFolder, config: &Value, args: &[&str], expected: &[&str]) {
+    folder.configure(config);
+    let found = folder.findings(&[ALONE, args].concat());
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {
         let mut rest = found.as_str();

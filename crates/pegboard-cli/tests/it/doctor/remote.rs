@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{Clinic, check};
+use super::{DoctorFolder, check};
 
 /// Answers every request with the status for its path, as long as the test runs, and returns its
 /// address.
@@ -57,7 +57,7 @@ fn answer(mut stream: TcpStream, statuses: &[(&str, &str)]) -> Option<()> {
 
 #[test]
 fn remote_servers() {
-    let clinic = Clinic::new("remote");
+    let folder = DoctorFolder::new("remote");
     let guarded = answering(&[("/mcp", "401 Unauthorized"), ("/down", "503 Service Unavailable")]);
     let nothing = answering(&[]);
     // Long enough that no resolver sends a request.
@@ -75,7 +75,7 @@ fn remote_servers() {
         "plain": {"url": format!("https://{}/mcp", speaking_plainly())}
     });
     check(
-        &clinic,
+        &folder,
         &json!({"mcpServers": servers}),
         &[],
         &[

@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::{ALONE, Clinic, GOOD_TOOL, SECRET, check};
-use crate::gateway::{fixture, fixture_path, gone};
+use super::{ALONE, DoctorFolder, GOOD_TOOL, SECRET, check};
+use crate::gateway::{fixture, fixture_path, wait_until_gone};
 
 #[test]
 fn bad_starts() {
-    let clinic = Clinic::new("starts").with("TOKEN_OF_MINE", &format!("{SECRET}-from-outside"));
-    clinic.program(
+    let folder = DoctorFolder::new("starts").with("TOKEN_OF_MINE", &format!("{SECRET}-from-outside"));
+    folder.program(
         "dies.sh",
         "#!/bin/sh\nprintf '\\033[31mstarting with %s\\033[0m\\n' \"$API_TOKEN\" >&2\n\
          echo 'Error: Cannot find module /x' >&2\nexit 7\n",
     );
-    clinic
+    folder
         .program("noisy.sh", "#!/bin/sh\nprintf 'Listening \\033[1m%s\\n' \"$1\"\nexec \"${0%/*}/server.sh\" \"$2\"\n");
-    clinic.program("prints.sh", "#!/bin/sh\necho 'Usage: prints DIR'\nexit 1\n");
+    folder.program("prints.sh", "#!/bin/sh\necho 'Usage: prints DIR'\nexit 1\n");
     let mut hangs = fixture(&["--fault", "hang"]);
     hangs["connectTimeout"] = 1.into();
     let servers = json!({
-        "good": clinic.serving("good.json"),
+        "good": folder.serving("good.json"),
         "dies": {"command": "[here]/dies.sh", "env": {"API_TOKEN": "${TOKEN_OF_MINE}"}},
         "noisy": {"command": "[here]/noisy.sh", "args": ["${TOKEN_OF_MINE}", "[here]/good.json"]},
         "prints": {"command": "[here]/prints.sh"},
@@ -28,9 +28,9 @@ fn bad_starts() {
         "broken": {"command": "[here]/unparsable"},
         "off": {"command": "nothing", "disabled": true}
     });
-    clinic.program("unparsable", "#!/no/such/interpreter\n");
+    folder.program("unparsable", "#!/no/such/interpreter\n");
     check(
-        &clinic,
+        &folder,
         &json!({"mcpServers": servers}),
         &[],
         &[
@@ -45,7 +45,7 @@ fn bad_starts() {
             "error start-failed broken: ",
         ],
     );
-    let report = crate::harness::json(&clinic.run(&[ALONE, &["--format", "json"]].concat()));
+    let report = crate::harness::json(&folder.run(&[ALONE, &["--format", "json"]].concat()));
     let states: Vec<&str> =
         report["servers"].as_array().expect("a list").iter().filter_map(|server| server["state"].as_str()).collect();
     assert_eq!(states, ["ready", "failed", "ready", "failed", "failed", "failed", "failed", "disabled"]);
@@ -53,9 +53,9 @@ fn bad_starts() {
 
 #[test]
 fn variables_that_are_not_passed() {
-    let clinic =
-        Clinic::new("withheld").with("GITHUB_TOKEN", SECRET).with("NOTION_KEY", SECRET).with("PB_ADMIN", SECRET);
-    clinic.program("asks.sh", "#!/bin/sh\necho \"Error: $1 is required\" >&2\nexit 1\n");
+    let folder =
+        DoctorFolder::new("withheld").with("GITHUB_TOKEN", SECRET).with("NOTION_KEY", SECRET).with("PB_ADMIN", SECRET);
+    folder.program("asks.sh", "#!/bin/sh\necho \"Error: $1 is required\" >&2\nexit 1\n");
     let asks = |variable: &str| json!({"command": "[here]/asks.sh", "args": [variable]});
     let mut passed = asks("NOTION_KEY");
     passed["args"] = json!(["NOTION_KEY", "again"]);
@@ -70,7 +70,7 @@ fn variables_that_are_not_passed() {
     });
     let tokens = json!([{"name": "ada", "token": "${PB_ADMIN}-with-more-characters"}]);
     check(
-        &clinic,
+        &folder,
         &json!({"mcpServers": servers, "pegboard": {"tokens": tokens}}),
         &[],
         &[
@@ -88,7 +88,7 @@ fn variables_that_are_not_passed() {
 
 #[test]
 fn tools() {
-    let clinic = Clinic::new("tools");
+    let folder = DoctorFolder::new("tools");
     let long = "x".repeat(5000);
     let files: [(&str, Value); 6] = [
         ("none", json!([])),
@@ -106,8 +106,8 @@ fn tools() {
         ),
     ];
     let entry = |(name, tools): &(&str, Value)| {
-        clinic.folder.file(&format!("{name}.json"), tools.to_string());
-        ((*name).to_owned(), clinic.serving(&format!("{name}.json")))
+        folder.folder.file(&format!("{name}.json"), tools.to_string());
+        ((*name).to_owned(), folder.serving(&format!("{name}.json")))
     };
     let servers: Value = files.iter().map(entry).collect::<serde_json::Map<_, _>>().into();
     let odd = "|list: `properties.tags` is an array without `items` (OpenAI, Gemini)|either: its schema has `anyOf` at \
@@ -120,30 +120,30 @@ fn tools() {
         "note refused-name dotted: 1 tool has a name|a.b is shown as dotted___a_b",
     ];
     let warned = format!("warning refused-schema odd: 2 tools have schemas{odd}Pegboard passes schemas on unchanged");
-    check(&clinic, &json!({"mcpServers": servers}), &[], &[&rest[..], &[&warned]].concat());
+    check(&folder, &json!({"mcpServers": servers}), &[], &[&rest[..], &[&warned]].concat());
     let noted = format!("note refused-schema odd: 2 tools have schemas{odd}no action needed");
     let bridge = json!({"mcpServers": servers, "pegboard": {"dialect": "bridge"}});
-    check(&clinic, &bridge, &[], &[&rest[..], &[&noted]].concat());
+    check(&folder, &bridge, &[], &[&rest[..], &[&noted]].concat());
 }
 
 #[test]
 fn names_and_numbers_of_tools() {
-    let clinic = Clinic::new("names");
+    let folder = DoctorFolder::new("names");
     let other = GOOD_TOOL.replace("greet", "other");
-    clinic.folder.file("two.json", format!("[{GOOD_TOOL}, {other}]"));
+    folder.folder.file("two.json", format!("[{GOOD_TOOL}, {other}]"));
     let many: Vec<String> = (0..129).map(|at| GOOD_TOOL.replace("greet", &format!("t{at}"))).collect();
-    clinic.folder.file("many.json", format!("[{}]", many.join(",")));
-    let servers = json!({"one": clinic.serving("good.json"), "two": clinic.serving("two.json")});
-    check(&clinic, &json!({"mcpServers": servers}), &[], &[]);
+    folder.folder.file("many.json", format!("[{}]", many.join(",")));
+    let servers = json!({"one": folder.serving("good.json"), "two": folder.serving("two.json")});
+    check(&folder, &json!({"mcpServers": servers}), &[], &[]);
     check(
-        &clinic,
+        &folder,
         &json!({"mcpServers": servers, "pegboard": {"prefix": "never"}}),
         &[],
         &["warning name-clash -: 1 tool name of several servers: `greet`|greet: one, two|→ `\"prefix\": \"auto\"`"],
     );
     check(
-        &clinic,
-        &json!({"mcpServers": {"many": clinic.serving("many.json")}, "pegboard": {"dialect": "passthrough"}}),
+        &folder,
+        &json!({"mcpServers": {"many": folder.serving("many.json")}, "pegboard": {"dialect": "passthrough"}}),
         &[],
         &["warning too-many-tools -: 129 tools are shown at once, but openai accepts 128"],
     );
@@ -151,31 +151,31 @@ fn names_and_numbers_of_tools() {
 
 #[test]
 fn the_page() {
-    let clinic = Clinic::new("page");
-    clinic.program("noisy.sh", "#!/bin/sh\necho 'Server is running!'\nexec ./server.sh good.json\n");
-    clinic.program("dies.sh", "#!/bin/sh\necho 'loading' >&2\necho 'GITHUB_TOKEN is required' >&2\nexit 1\n");
+    let folder = DoctorFolder::new("page");
+    folder.program("noisy.sh", "#!/bin/sh\necho 'Server is running!'\nexec ./server.sh good.json\n");
+    folder.program("dies.sh", "#!/bin/sh\necho 'loading' >&2\necho 'GITHUB_TOKEN is required' >&2\nexit 1\n");
     let servers = json!({
-        "files": clinic.serving("good.json"),
+        "files": folder.serving("good.json"),
         "search": {"command": "npx-of-nobody", "args": ["-y", "search"]},
         "noisy": {"command": "./noisy.sh", "cwd": "."},
         "github": {"command": "[here]/dies.sh"},
         "mail": {"command": "true", "env": {"KEY": "${MAIL_KEY}"}},
         "old": {"command": "nothing", "disabled": true}
     });
-    clinic.configure(&json!({"mcpServers": servers}));
+    folder.configure(&json!({"mcpServers": servers}));
     let text = &[ALONE, &["--format", "text"]].concat();
-    insta::assert_snapshot!("page", clinic.show(text));
-    insta::assert_snapshot!("page_offline", clinic.show(&[text, &["--offline"][..]].concat()));
-    clinic.configure(&json!({"mcpServers": {"files": clinic.serving("good.json")}}));
-    insta::assert_snapshot!("page_of_good_health", clinic.show(text));
+    insta::assert_snapshot!("page", folder.show(text));
+    insta::assert_snapshot!("page_offline", folder.show(&[text, &["--offline"][..]].concat()));
+    folder.configure(&json!({"mcpServers": {"files": folder.serving("good.json")}}));
+    insta::assert_snapshot!("page_of_good_health", folder.show(text));
 }
 
 #[tokio::test]
 async fn no_process_is_left() {
-    let clinic = Clinic::new("left");
+    let folder = DoctorFolder::new("left");
     let wrapper = format!("#!/bin/sh\necho $$ >> pids\nexec {} \"$@\"\n", fixture_path().display());
-    clinic.program("wrapped.sh", &wrapper);
-    clinic
+    folder.program("wrapped.sh", &wrapper);
+    folder
         .program("parent.sh", "#!/bin/sh\nsleep 600 &\necho $! >> pids\necho $$ >> pids\nexec ./server.sh good.json\n");
     let server = |args: &[&str]| json!({"command": "./wrapped.sh", "args": args, "cwd": ".", "connectTimeout": 10});
     let servers = json!({
@@ -185,12 +185,12 @@ async fn no_process_is_left() {
         "exits": server(&["--fault", "exit"]),
         "parent": {"command": "./parent.sh", "cwd": "."}
     });
-    clinic.configure(&json!({"mcpServers": servers}));
-    clinic.run(ALONE);
-    let pids = std::fs::read_to_string(clinic.path("pids")).expect("servers were started");
+    folder.configure(&json!({"mcpServers": servers}));
+    folder.run(ALONE);
+    let pids = std::fs::read_to_string(folder.path("pids")).expect("servers were started");
     let pids: Vec<u32> = pids.lines().filter_map(|line| line.parse().ok()).collect();
     assert!(pids.len() >= 6, "{pids:?}");
     for pid in pids {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }

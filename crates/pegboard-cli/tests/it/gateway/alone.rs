@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     PATIENCE, Served, fixture,
-    verbs::{Place, one, told},
+    verbs::{Place, one, split_output},
 };
 
 /// Returns the fixture beside a server that never becomes ready and creates a file when it is
@@ -38,11 +38,11 @@ async fn a_gateway_does_not_start_itself() {
     // Under any name, a chain of gateways ends.
     for args in [&["serve", "--stdio"][..], &["tools"], &["catalog"]] {
         let run = place.command(args).env("PEGBOARD_DEPTH", "3").output().await;
-        let (code, _, error) = told(&run.expect("it runs"));
+        let (code, _, error) = split_output(&run.expect("it runs"));
         assert!(code == Some(2) && error.contains("have started one another"), "{args:?}: {error}");
     }
     let run = place.command(&["call", "toy:echo", "a=1"]).env("PEGBOARD_DEPTH", "2").output().await;
-    assert_eq!(told(&run.expect("it runs")).0, Some(0));
+    assert_eq!(split_output(&run.expect("it runs")).0, Some(0));
 }
 
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn a_call_that_was_cut_may_have_run() {
     };
     tokio::time::timeout(PATIENCE, is_running).await.expect("the call arrives");
     served.signal("KILL");
-    let _ = served.ended().await;
-    let (code, _, error) = told(&call.wait_with_output().await.expect("it ends"));
+    let _ = served.wait_for_exit().await;
+    let (code, _, error) = split_output(&call.wait_with_output().await.expect("it ends"));
     assert!(code == Some(1) && error.contains("the tool may have run"), "{code:?} {error}");
 }
 
@@ -193,7 +193,7 @@ async fn a_secret_argument_is_hidden() {
     }
     let file = place.project().join("pegboard.json");
     let served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
-    served.logged("bad key --api-key [hidden]").await;
+    served.wait_for_log("bad key --api-key [hidden]").await;
     for args in [&["status"][..], &["logs", "-n", "1000"]] {
         let (_, out, error) = place.run(args).await;
         assert!(!format!("{out}{error}").contains(secret), "{args:?}: {out}{error}");

@@ -48,7 +48,7 @@ impl Reply {
     }
 
     /// Returns the methods of the messages before the response.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn methods_before(&self) -> Vec<String> {
         self.before.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned()).collect()
     }
 }

@@ -28,7 +28,7 @@ async fn ask(request: RequestBuilder) -> (u16, Value) {
 }
 
 /// Waits until the status of a gateway satisfies `is_so`.
-pub(super) async fn until(served: &Served, token: Option<&str>, is_so: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn wait_for_status(served: &Served, token: Option<&str>, is_so: impl Fn(&Value) -> bool) -> Value {
     let waiting = async {
         loop {
             let (_, status) = ask(get(served, token)).await;
@@ -45,7 +45,7 @@ pub(super) async fn until(served: &Served, token: Option<&str>, is_so: impl Fn(&
 async fn a_program_is_watched_and_changed() {
     let config = json!({"mcpServers": {"one": fixture(&["--extras"])}});
     let served = Served::start("control-changes", &config).await;
-    let before = until(&served, None, |status| status["servers"][0]["pid"].is_u64()).await;
+    let before = wait_for_status(&served, None, |status| status["servers"][0]["pid"].is_u64()).await;
     assert_eq!(before["gateway"]["endpoint"], served.url);
     assert_eq!(before["gateway"]["pid"], served.pid());
     assert!(before["configuration"]["file"].as_str().is_some_and(|file| file.ends_with("pegboard.json")), "{before}");
@@ -54,7 +54,7 @@ async fn a_program_is_watched_and_changed() {
     assert_eq!(ask(post(&served, "servers/one/restart")).await, (202, json!({"restarting": "one"})));
     let pid = &before["servers"][0]["pid"];
     let is_another = |status: &Value| status["servers"][0]["pid"].is_u64() && status["servers"][0]["pid"] != *pid;
-    until(&served, None, is_another).await;
+    wait_for_status(&served, None, is_another).await;
 
     let same = json!({"added": [], "changed": [], "removed": [], "hasSettings": false});
     assert_eq!(ask(post(&served, "reload")).await, (200, same));
@@ -70,6 +70,6 @@ async fn a_program_is_watched_and_changed() {
     std::fs::write(&file, other.to_string()).expect("a file");
     // The gateway may have seen it by itself already.
     ask(post(&served, "reload")).await;
-    let status = until(&served, None, |status| status["servers"][1]["state"] == "ready").await;
+    let status = wait_for_status(&served, None, |status| status["servers"][1]["state"] == "ready").await;
     assert_eq!((&status["servers"][1]["name"], &status["configuration"]["refused"]), (&json!("two"), &Value::Null));
 }

@@ -187,13 +187,13 @@ async fn calls_that_outlast_the_shutdown_deadline_are_cut() {
     let mut served = Served::start("cut", &config).await;
     let call = served.modern("tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}}));
     let stopped = async {
-        served.logged("slow: started").await;
+        served.wait_for_log("slow: started").await;
         served.signal("TERM");
     };
     let (cut, ()) = tokio::join!(call, stopped);
     assert_eq!(cut.error(), (-32603, expected.to_owned()));
-    served.logged("call interrupted by shutdown").await;
-    served.ended().await;
+    served.wait_for_log("call interrupted by shutdown").await;
+    served.wait_for_exit().await;
     assert_eq!(served.log().matches("call interrupted by shutdown").count(), 1, "{}", served.log());
 }
 
@@ -206,12 +206,12 @@ async fn a_second_signal_cuts_calls_at_once() {
     let mut served = Served::start("second-signal", &config).await;
     let call = served.modern("tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}}));
     let stopped = async {
-        served.logged("slow: started").await;
+        served.wait_for_log("slow: started").await;
         served.signal("TERM");
-        served.logged("for running calls (1)").await;
+        served.wait_for_log("for running calls (1)").await;
         served.signal("TERM");
     };
     let (cut, ()) = tokio::join!(call, stopped);
     assert_eq!(cut.error().0, -32603);
-    served.ended().await;
+    served.wait_for_exit().await;
 }

@@ -120,7 +120,7 @@ async fn a_general_setting_holds_for_servers_that_do_not_switch_it_off() {
     // By its name it is a mistake, and the configuration is refused.
     config["pegboard"]["inheritEnv"] = json!(["PB_ADMIN"]);
     assert!(!served.reconfigure(&config.to_string()).await);
-    let line = served.logged("names `PB_ADMIN`, which supplies a token in `pegboard.tokens`").await;
+    let line = served.wait_for_log("names `PB_ADMIN`, which supplies a token in `pegboard.tokens`").await;
     assert!(line.contains("pegboard.inheritEnv[0]"), "{line}");
 }
 
@@ -147,7 +147,7 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     let mut config = json!({"mcpServers": {"failing": failing}, "pegboard": {"dialect": "passthrough"}});
     let served = Served::start_with("environment-warning", &config, &[], VARIABLES).await;
     let warning = "failed server may lack variables that it does not inherit";
-    let line = served.logged(warning).await;
+    let line = served.wait_for_log(warning).await;
     assert!(line.contains("WARN") && line.contains("PB_SECRET_ONE"), "{line}");
     assert!(line.contains("mcpServers.failing.pegboard.inheritEnv") && !line.contains("PB_SECRET_TWO"), "{line}");
     // The same series of failures is not reported again.
@@ -159,7 +159,7 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     assert_eq!(served.log().lines().filter(is_failure).count(), 1, "{}", served.log());
     config["mcpServers"]["failing"]["pegboard"] = json!({"inheritEnv": ["PB_SECRET_ONE"]});
     assert!(served.reconfigure(&config.to_string()).await);
-    served.logged("server ready").await;
+    served.wait_for_log("server ready").await;
 }
 
 /// Returns how to run a program as an unprivileged user; `None` if that is not possible.
@@ -182,7 +182,7 @@ async fn a_server_cannot_read_the_environment_of_the_gateway() {
         return;
     };
     let servers = json!({"reader": server(&Value::Null)});
-    let (folder, file) = super::written("environment-proc", &config(&servers, "PB_ADMIN"));
+    let (folder, file) = super::write_config("environment-proc", &config(&servers, "PB_ADMIN"));
     let mut words = line.iter().map(|&word| word.to_owned());
     let binary = env!("CARGO_BIN_EXE_pegboard").to_owned();
     let mut command = match words.next() {
@@ -204,7 +204,7 @@ async fn a_server_cannot_read_the_environment_of_the_gateway() {
         .expect("the binary starts");
     let log = follow(child.stderr.take().expect("a pipe"));
     let mut served = Served { child, url: String::new(), log, folder };
-    let line = served.logged("listening on ").await;
+    let line = served.wait_for_log("listening on ").await;
     let url = line.split("listening on ").nth(1).and_then(|rest| rest.split(['"', ' ']).next());
     served.url = url.expect("an address").to_owned();
     let report = report(&served, TOKEN, "reader").await;

@@ -35,7 +35,10 @@ async fn server_processes_of_every_era_answer_ask_and_notify() {
         assert!(text(&reply).contains("ann"), "{era}: {reply:?}");
         let call = json!({"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": "mine"}});
         let reply = legacy.request("tools/call", call).await;
-        assert!(reply.told().iter().filter(|method| *method == "notifications/progress").count() >= 3, "{era}");
+        assert!(
+            reply.methods_before().iter().filter(|method| *method == "notifications/progress").count() >= 3,
+            "{era}"
+        );
         legacy.request("resources/subscribe", json!({"uri": "test://watched-resource"})).await.result();
         legacy.call("update_resource", json!({})).await.result();
         assert_eq!(stream.message().await["method"], "notifications/resources/updated", "{era}");
@@ -51,11 +54,11 @@ async fn cancelling_reaches_the_server() {
         let call = json!({"name": "slow", "arguments": {"ms": 60_000}, "_meta": {"progressToken": 1}});
         let slow = legacy.request("tools/call", call);
         let cancel = async {
-            served.logged("slow: started").await;
+            served.wait_for_log("slow: started").await;
             legacy.notify("notifications/cancelled", json!({"requestId": 1, "reason": "changed my mind"})).await
         };
         let (reply, status) = tokio::join!(slow, cancel);
         assert_eq!((status, reply.response), (202, Value::Null), "{era}");
-        served.logged("slow: cancelled").await;
+        served.wait_for_log("slow: cancelled").await;
     }
 }

@@ -16,10 +16,10 @@ async fn a_search_by_the_configuration_is_logged() {
     assert_eq!((listed.len(), listed.last().map(String::as_str)), (11, Some("search_available_tools")));
     let found = session.call("search_available_tools", json!({"query": "audio"})).await;
     assert!(text(&found).starts_with("Found "), "{found:?}");
-    served.logged("🔍 Tool search query: \"audio\"").await;
+    served.wait_for_log("🔍 Tool search query: \"audio\"").await;
     for fact in ["   Index size: ", "   Matches before threshold: ", "   Matches after threshold: ", "   Search time: "]
     {
-        served.logged(fact).await;
+        served.wait_for_log(fact).await;
     }
     let listed = names(&served.modern("tools/list", json!({})).await, "tools");
     assert_eq!(listed[10..], ["call_tool", "search_available_tools"], "the first ten tools come before them");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Served, fixture, gone, is_running, kill, names, text};
+use super::{Served, fixture, is_running, kill, names, text, wait_until_gone};
 
 /// Returns the children of a process, by their command line.
 pub(super) fn children(parent: u32) -> Vec<u32> {
@@ -66,7 +66,7 @@ async fn bad_servers_do_not_disturb_the_others() {
         assert!(text(&reply).contains("still here"));
     }
     for warning in ["has no `type`", "duplicate `", " bytes; cut to ", "no program `no-such-program-anywhere`"] {
-        served.logged(warning).await;
+        served.wait_for_log(warning).await;
     }
     let unavailable = session.call("hangs___echo", json!({})).await;
     assert_eq!(unavailable.result()["isError"], true);
@@ -91,7 +91,7 @@ async fn a_child_killed_in_mid_call_is_an_error_and_comes_back() {
     let pid = descendants(served.pid());
     let slow = session.call("slow", json!({"ms": 60_000}));
     let kill = async {
-        served.logged("slow: started").await;
+        served.wait_for_log("slow: started").await;
         pid.iter().for_each(|pid| kill(*pid, "KILL"));
     };
     let (reply, ()) = tokio::join!(slow, kill);
@@ -113,9 +113,9 @@ async fn nothing_survives_us() {
         let below = descendants(served.pid());
         assert!(below.len() >= 4, "a supervisor and a server for each: {below:?}");
         served.signal(signal);
-        served.ended().await;
+        served.wait_for_exit().await;
         for pid in below.into_iter().chain([grandchild]) {
-            gone(pid).await;
+            wait_until_gone(pid).await;
         }
     }
 }
@@ -126,12 +126,12 @@ async fn a_graceful_stop_lets_calls_finish() {
     let session = served.legacy().await;
     let call = session.call("slow", json!({"ms": 700}));
     let stop = async {
-        served.logged("slow: started").await;
+        served.wait_for_log("slow: started").await;
         served.signal("TERM");
     };
     let (reply, ()) = tokio::join!(call, stop);
     assert_ne!(reply.result()["isError"], true, "{reply:?}");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn an_idle_server_is_stopped_and_started_again() {
     let before = names(&session.request("tools/list", json!({})).await, "tools");
     let children = descendants(served.pid());
     for pid in children {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
     assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), before);
     assert!(text(&session.call("echo", json!({"message": "awake"})).await).contains("awake"));
@@ -157,7 +157,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_taken_back() {
     let session = served.legacy().await;
     let reply = session.call("slow", json!({"ms": 60_000})).await;
     assert_eq!(text(&reply), "server `fixture`: no response within 2 s");
-    served.logged("slow: cancelled").await;
+    served.wait_for_log("slow: cancelled").await;
     // As long as there is progress there is hope.
     let call = json!({"name": "slow", "arguments": {"ms": 4000}, "_meta": {"progressToken": "p"}});
     let patient = session.request("tools/call", call).await;

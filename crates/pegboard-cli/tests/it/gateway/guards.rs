@@ -99,7 +99,7 @@ async fn pages_of_allowed_origins_may_ask() {
         .header("origin", "https://app.example.com");
     let ping = ping.body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await.expect("an answer");
     assert_eq!(ping.headers()["access-control-allow-origin"], "https://app.example.com");
-    served.logged("request rejected").await;
+    served.wait_for_log("request rejected").await;
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn secrets_in_addresses_stay_there() {
     });
     let served = Served::start("addresses", &config).await;
     let session = served.legacy().await;
-    served.logged("server failed").await;
+    served.wait_for_log("server failed").await;
     let called = session.call("far___anything", json!({})).await;
     let health = super::client::http().get(served.url.replace("/mcp", "/health")).send().await.expect("an answer");
     let health = health.text().await.expect("a body");

@@ -65,8 +65,8 @@ async fn lists_calls_and_logs_are_clean() {
     let refused = session.call("refuse", json!({})).await;
     check("refusal", &refused.response);
     assert!(refused.error().1.starts_with("No."), "{refused:?}");
-    served.logged("hostile words").await;
-    served.logged("hidden-characters").await;
+    served.wait_for_log("hostile words").await;
+    served.wait_for_log("hidden-characters").await;
     check_text("log", &served.log());
     // Other definitions are passed on to the byte.
     assert!(

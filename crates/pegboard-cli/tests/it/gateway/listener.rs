@@ -23,19 +23,19 @@ use super::PATIENCE;
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Got {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
 
 /// The answer to a request; `None` for a server that hangs.
-pub(crate) type Said = Option<(u16, String)>;
+pub(crate) type ScriptedAnswer = Option<(u16, String)>;
 
 /// A server that records its requests.
 pub(crate) struct Listener {
     pub(crate) url: String,
-    got: watch::Receiver<Vec<Got>>,
+    got: watch::Receiver<Vec<ReceivedRequest>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    pub(crate) async fn start(answer: impl Fn(&Got) -> Said + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest) -> ScriptedAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (sender, got) = watch::channel(Vec::new());
@@ -60,19 +60,23 @@ impl Listener {
         Self { url, got, task }
     }
 
-    pub(crate) fn got(&self) -> Vec<Got> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.got.borrow().clone()
     }
 
     /// Waits until so many requests have arrived.
-    pub(crate) async fn has_got(&self, count: usize) {
+    pub(crate) async fn wait_for_requests(&self, count: usize) {
         let mut got = self.got.clone();
         let enough = tokio::time::timeout(PATIENCE, got.wait_for(|got| got.len() >= count)).await;
         assert!(matches!(enough, Ok(Ok(_))), "fewer than {count} requests came");
     }
 }
 
-async fn while_open(mut stream: TcpStream, sender: &watch::Sender<Vec<Got>>, answer: &(dyn Fn(&Got) -> Said + Sync)) {
+async fn while_open(
+    mut stream: TcpStream,
+    sender: &watch::Sender<Vec<ReceivedRequest>>,
+    answer: &(dyn Fn(&ReceivedRequest) -> ScriptedAnswer + Sync),
+) {
     let mut bytes = Vec::new();
     while let Some(got) = read(&mut stream, &mut bytes).await {
         let said = answer(&got);
@@ -87,7 +91,7 @@ async fn while_open(mut stream: TcpStream, sender: &watch::Sender<Vec<Got>>, ans
 }
 
 /// Reads the next request on a connection.
-async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Got> {
+async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<ReceivedRequest> {
     let end = loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             break at;
@@ -111,7 +115,7 @@ async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Got> {
     }
     let body = bytes[end + 4..end + 4 + length].to_vec();
     bytes.drain(..end + 4 + length);
-    Some(Got { path, headers, body })
+    Some(ReceivedRequest { path, headers, body })
 }
 
 /// The received telemetry. Anything else fails the test.
@@ -130,8 +134,9 @@ impl Collector {
     pub(crate) async fn answering(status: Option<u16>) -> Self {
         let status = Arc::new(Mutex::new(status));
         let now = Arc::clone(&status);
-        let answer =
-            move |_: &Got| now.lock().unwrap_or_else(PoisonError::into_inner).map(|status| (status, String::new()));
+        let answer = move |_: &ReceivedRequest| {
+            now.lock().unwrap_or_else(PoisonError::into_inner).map(|status| (status, String::new()))
+        };
         Self { listener: Listener::start(answer).await, status }
     }
 
@@ -141,7 +146,7 @@ impl Collector {
     }
 
     fn bodies(&self, path: &str) -> Vec<Vec<u8>> {
-        let got = self.listener.got().into_iter().filter(|got| got.path == path);
+        let got = self.listener.requests().into_iter().filter(|got| got.path == path);
         got.inspect(|got| assert_eq!(got.headers["content-type"], "application/x-protobuf"))
             .map(|got| got.body)
             .collect()
@@ -167,7 +172,7 @@ impl Collector {
     }
 
     /// Returns the latest metrics.
-    pub(crate) fn numbers(&self) -> Vec<Metric> {
+    pub(crate) fn latest_metrics(&self) -> Vec<Metric> {
         let bodies = self.bodies("/v1/metrics");
         let last = bodies.last().expect("numbers");
         let request = ExportMetricsServiceRequest::decode(&**last).expect("numbers");

@@ -86,14 +86,14 @@ async fn steps_of_a_file_of_mcproxy_apply() {
     let blocked = session.call("quiet___echo", json!({"path": "/etc/shadow"})).await;
     assert_eq!(blocked.error(), (-32602, "quiet_rule is not allowed".to_owned()));
 
-    served.logged("call blocked server=\"open\" tool=\"echo\" rule=\"no_passwords\"").await;
-    served.logged("call server=\"open\" tool=\"echo\"").await;
+    served.wait_for_log("call blocked server=\"open\" tool=\"echo\" rule=\"no_passwords\"").await;
+    served.wait_for_log("call server=\"open\" tool=\"echo\"").await;
     let second = session.call("open___echo", json!({"path": "/etc/passwd", "again": true})).await;
     assert_eq!(second.error().0, -32602);
     let log = served.log();
     assert!(!log.contains("rule=\"quiet_rule\""), "`log_blocked` is false:\n{log}");
     assert!(!log.contains("/etc/passwd"), "arguments are logged:\n{log}");
-    served.logged("setting not applied setting=\"httpServer.corsOrigins\"").await;
+    served.wait_for_log("setting not applied setting=\"httpServer.corsOrigins\"").await;
 }
 
 #[tokio::test]
@@ -119,8 +119,8 @@ async fn a_reload_with_a_misplaced_restriction_is_refused() {
 }
 
 /// Returns the exit code and standard error of `pegboard serve` with an invalid file.
-async fn refused(test: &str, config: &Value) -> (Option<i32>, String) {
-    let (folder, file) = super::written(test, config);
+async fn serve_error(test: &str, config: &Value) -> (Option<i32>, String) {
+    let (folder, file) = super::write_config(test, config);
     let mut command = command();
     command.args(["serve", &file, "--listen", "127.0.0.1:0"]).stdin(Stdio::null());
     let output = tokio::time::timeout(super::PATIENCE, command.output()).await.expect("it ends").expect("it starts");
@@ -140,7 +140,7 @@ async fn restrictions_in_the_wrong_place_keep_the_gateway_from_starting() {
     };
     for place in ["", "httpServer", "pegboard"] {
         for key in ["security", "filters", "Auth", "middlewares"] {
-            let (code, told) = refused("mcproxy-misplaced", &with(place, key)).await;
+            let (code, told) = serve_error("mcproxy-misplaced", &with(place, key)).await;
             let path = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
             assert!(code != Some(0) && told.contains(&format!("`{path}` is not known (")), "{place} {key}: {told}");
         }

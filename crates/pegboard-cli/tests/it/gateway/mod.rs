@@ -79,7 +79,7 @@ impl Served {
 
     /// [`start`](Self::start) at a certain address.
     pub(crate) async fn start_at(test: &str, config: &Value, address: &str) -> Self {
-        let (folder, file) = written(test, config);
+        let (folder, file) = write_config(test, config);
         let served = Self::spawn(folder, &[&file], address).await;
         served.wait_until_settled(config, &[]).await;
         served
@@ -87,7 +87,7 @@ impl Served {
 
     /// [`start`](Self::start) with further arguments and variables.
     pub(crate) async fn start_with(test: &str, config: &Value, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let (folder, file) = written(test, config);
+        let (folder, file) = write_config(test, config);
         let served = Self::spawn_with(folder, &[&[file.as_str()], args].concat(), "127.0.0.1:0", variables).await;
         served.wait_until_settled(config, variables).await;
         served
@@ -126,7 +126,7 @@ impl Served {
             .expect("the binary starts");
         let log = follow(child.stderr.take().expect("a pipe"));
         let mut served = Self { child, url: String::new(), log, folder };
-        let line = served.logged("listening on ").await;
+        let line = served.wait_for_log("listening on ").await;
         let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(['"', ' ']).next());
         served.url = address.expect("an address").to_owned();
         served.wait_until(None, |readiness| readiness["ready"] == true).await;
@@ -167,7 +167,7 @@ impl Served {
     }
 
     /// Waits until the log has a line with `text`, and returns the line.
-    pub(crate) async fn logged(&self, text: &str) -> String {
+    pub(crate) async fn wait_for_log(&self, text: &str) -> String {
         let mut log = self.log.clone();
         let found = |log: &String| log.lines().any(|line| line.contains(text));
         let log = tokio::time::timeout(PATIENCE, log.wait_for(found)).await;
@@ -221,7 +221,7 @@ impl Served {
     }
 
     /// Waits until it has ended, and returns its exit code.
-    pub(crate) async fn ended(&mut self) -> Option<i32> {
+    pub(crate) async fn wait_for_exit(&mut self) -> Option<i32> {
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("a status");
         status.code()
     }
@@ -237,7 +237,7 @@ impl Drop for Served {
 }
 
 /// Creates a folder for a test, with its configuration in it.
-fn written(test: &str, config: &Value) -> (PathBuf, String) {
+fn write_config(test: &str, config: &Value) -> (PathBuf, String) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a temporary folder");
@@ -275,7 +275,7 @@ pub(crate) fn is_running(pid: u32) -> bool {
 }
 
 /// Waits until a process is gone.
-pub(crate) async fn gone(pid: u32) {
+pub(crate) async fn wait_until_gone(pid: u32) {
     let gone = async {
         while is_running(pid) {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    Legacy, Served, fixture, gone, is_running, names,
+    Legacy, Served, fixture, is_running, names,
     starting::{Stage, end},
-    text,
+    text, wait_until_gone,
 };
 
 /// Begins sessions.
@@ -49,7 +49,7 @@ where
 }
 
 /// Waits until every session has worked, more than once on average.
-async fn busy(done: &AtomicUsize, least: usize) {
+async fn wait_until_busy(done: &AtomicUsize, least: usize) {
     let waiting = async {
         while done.load(Ordering::Relaxed) < least {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -89,7 +89,7 @@ async fn two_hundred_search_while_a_list_changes_every_100_ms() {
             .await;
         assert_eq!(reply.result()["isError"], Value::Null, "{reply:?}");
     }
-    busy(&done, 400).await;
+    wait_until_busy(&done, 400).await;
     stop.store(true, Ordering::Relaxed);
     while let Some(ended) = tasks.join_next().await {
         ended.expect("no client was let down");
@@ -100,7 +100,7 @@ async fn two_hundred_search_while_a_list_changes_every_100_ms() {
 #[tokio::test(flavor = "local")]
 async fn fifty_changes_of_the_configuration_under_load() {
     let stage = Stage::new("pressure-config");
-    let steady = stage.puppet("steady", "--extras");
+    let steady = stage.controlled_server("steady", "--extras");
     let with = |number: usize| {
         let mut servers = json!({"steady": steady.entry()});
         servers[format!("guest{}", number % 3)] = fixture(&["--tools", &(1 + number % 5).to_string()]);
@@ -121,7 +121,7 @@ async fn fifty_changes_of_the_configuration_under_load() {
         let config = if number % 10 == 0 { "{\"mcpServers\": [".to_owned() } else { with(number).to_string() };
         assert_eq!(served.reconfigure(&config).await, number % 10 != 0, "{number}");
     }
-    busy(&done, 50).await;
+    wait_until_busy(&done, 50).await;
     stop.store(true, Ordering::Relaxed);
     while let Some(ended) = tasks.join_next().await {
         ended.expect("no client was let down");
@@ -129,13 +129,13 @@ async fn fifty_changes_of_the_configuration_under_load() {
     assert_eq!(steady.pids().len(), 1, "a server that was never changed was started again");
     assert!(is_running(steady.pids()[0]));
     end(served).await;
-    gone(steady.pids()[0]).await;
+    wait_until_gone(steady.pids()[0]).await;
 }
 
 #[tokio::test(flavor = "local")]
 async fn killed_under_load_it_comes_back_whole() {
     let stage = Stage::new("pressure-kill");
-    let one = stage.puppet("one", "--extras --tools 40");
+    let one = stage.controlled_server("one", "--extras --tools 40");
     let config = json!({
         "mcpServers": {"one": one.entry()},
         "pegboard": {"exposure": "always", "dialect": "explicit", "prefix": "always", "startupWait": 60}
@@ -160,12 +160,12 @@ async fn killed_under_load_it_comes_back_whole() {
             }
         });
     }
-    busy(&done, 200).await;
+    wait_until_busy(&done, 200).await;
     served.signal("KILL");
-    served.ended().await;
+    served.wait_for_exit().await;
     let ended = tasks.join_all().await;
     for pid in one.pids() {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
     one.hold();
     let served = stage.serve(&config).await;

@@ -205,9 +205,9 @@ async fn real_remote_servers_of_all_transports() {
     }
     assert_eq!(text(&session.call("modern___add", json!({"a": 19, "b": 23})).await), "42");
     let counted = json!({"name": "modern___count_up", "arguments": {"steps": 3}, "_meta": {"progressToken": 5}});
-    assert_eq!(session.request("tools/call", counted).await.told().len(), 3);
+    assert_eq!(session.request("tools/call", counted).await.methods_before().len(), 3);
     let note = session.request("resources/read", json!({"uri": "modern+note://shopping"})).await;
     assert_eq!(note.result()["contents"][0]["text"], "milk and bread");
-    served.logged(r#"server ready server="modern" protocol="2026-07-28""#).await;
-    served.logged(r#"server ready server="streamable" protocol="2025-11-25""#).await;
+    served.wait_for_log(r#"server ready server="modern" protocol="2026-07-28""#).await;
+    served.wait_for_log(r#"server ready server="streamable" protocol="2025-11-25""#).await;
 }

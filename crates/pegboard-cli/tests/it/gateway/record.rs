@@ -46,7 +46,7 @@ impl Stage {
 
 async fn end(mut served: Served) {
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_record_of_two_runs_can_be_measured() {
 async fn a_record_stops_at_its_limit() {
     let stage = Stage::new("limit");
     let served = stage.serve("one", &["--record-limit", "600"]).await;
-    served.logged("recording stopped: size limit reached").await;
+    served.wait_for_log("recording stopped: size limit reached").await;
     let session = served.legacy().await;
     session.call("search_tools", json!({"query": "echo"})).await.result();
     let log = served.log();

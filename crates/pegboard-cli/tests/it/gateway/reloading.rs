@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    Legacy, Served, fixture, gone, modern_with, names,
+    Legacy, Served, fixture, modern_with, names,
     starting::{Stage, tools},
-    text,
+    text, wait_until_gone,
 };
 
 fn config(servers: &Value) -> Value {
@@ -20,7 +20,7 @@ async fn listed(session: &Legacy) -> Vec<String> {
 #[tokio::test]
 async fn another_file_is_taken_over() {
     let stage = Stage::new("reload");
-    let stays = stage.puppet("stays", "--extras");
+    let stays = stage.controlled_server("stays", "--extras");
     let before = json!({
         "stays": stays.entry(), "changes": fixture(&["--tools", "2"]), "goes": fixture(&["--tools", "1"])
     });
@@ -30,13 +30,13 @@ async fn another_file_is_taken_over() {
         "stays": stays.entry(), "changes": fixture(&["--tools", "4"]), "comes": fixture(&["--tools", "1"])
     });
     assert!(served.reconfigure(&config(&after).to_string()).await);
-    let line = served.logged("configuration reloaded").await;
+    let line = served.wait_for_log("configuration reloaded").await;
     for part in ["added=\"comes\"", "changed=\"changes\"", "removed=\"goes\"", "settings=false"] {
         assert!(line.contains(part), "{line}");
     }
     // The same content in another order of keys is not a change.
     assert!(served.reconfigure(&format!("// the same\n{}", config(&after))).await);
-    served.logged("configuration reloaded without changes").await;
+    served.wait_for_log("configuration reloaded without changes").await;
     assert!(listed(&session).await.contains(&"stays___echo".to_owned()));
     assert_eq!(stays.pids().len(), 1, "a server of which nothing changed was started again");
 }
@@ -61,11 +61,11 @@ async fn a_bad_file_is_refused_and_the_old_one_stays() {
     }
     // Not even the file.
     std::fs::remove_file(served.folder().join("pegboard.json")).expect("it was there");
-    served.logged("no configuration file").await;
+    served.wait_for_log("no configuration file").await;
     assert_eq!(listed(&session).await, before);
     let more = config(&json!({"one": fixture(&["--extras"]), "two": fixture(&["--tools", "1"])}));
     assert!(served.reconfigure(&more.to_string()).await);
-    served.logged("added=\"two\"").await;
+    served.wait_for_log("added=\"two\"").await;
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn tokens_of_another_file_open_the_door() {
 #[tokio::test]
 async fn other_files_count_as_well() {
     let stage = Stage::new("reload-env");
-    let one = stage.puppet("one", "--extras");
+    let one = stage.controlled_server("one", "--extras");
     let file = stage.state().with_file_name("one.env");
     std::fs::write(&file, "A=1\n").expect("a file");
     let mut entry = one.entry();
@@ -99,9 +99,9 @@ async fn other_files_count_as_well() {
     let served = Served::start("reload-env", &config(&json!({"one": entry}))).await;
     assert!(!tools(&served).await.is_empty());
     std::fs::write(&file, "A=another value\n").expect("a file");
-    served.logged("changed=\"one\"").await;
+    served.wait_for_log("changed=\"one\"").await;
     assert!(!tools(&served).await.is_empty());
-    gone(one.pids()[0]).await;
+    wait_until_gone(one.pids()[0]).await;
 }
 
 /// Returns the built-in model.
@@ -144,7 +144,7 @@ async fn finds(session: &Legacy) -> bool {
 }
 
 /// Searches until there is a hit, or none.
-async fn until_finds(session: &Legacy, expected: bool) {
+async fn wait_until_found(session: &Legacy, expected: bool) {
     let wait = async {
         while finds(session).await != expected {
             tokio::task::yield_now().await;
@@ -163,15 +163,15 @@ async fn another_model_at_the_same_place_is_taken_over() {
     let session = served.legacy().await;
     assert!(finds(&session).await);
     std::fs::write(&file, &other).expect("a file");
-    until_finds(&session, false).await;
+    wait_until_found(&session, false).await;
     // The previous model stays while the file is damaged, and other changes are still applied.
     std::fs::write(&file, &good[..good.len() / 2]).expect("a file");
-    served.logged("model file rejected, previous model kept: ").await;
+    served.wait_for_log("model file rejected, previous model kept: ").await;
     served.reconfigure(&with_model(&file, &["one", "two"]).to_string()).await;
-    served.logged("added=\"two\"").await;
+    served.wait_for_log("added=\"two\"").await;
     assert!(!finds(&session).await);
     std::fs::write(&file, &good).expect("a file");
-    until_finds(&session, true).await;
+    wait_until_found(&session, true).await;
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_model_that_is_still_being_copied_is_waited_for() {
     assert!(!served.reconfigure(&with_model(&next, &["one"]).to_string()).await);
     assert!(finds(&session).await);
     std::fs::write(&next, &other).expect("a file");
-    until_finds(&session, false).await;
+    wait_until_found(&session, false).await;
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_new_server_without_its_variable_is_added_as_failed() {
     let broken = json!({"command": "x", "args": ["${NOT_SET_ANYWHERE}"]});
     let more = config(&json!({"one": fixture(&["--extras"]), "two": broken}));
     assert!(served.reconfigure(&more.to_string()).await);
-    let line = served.logged("server not started").await;
+    let line = served.wait_for_log("server not started").await;
     assert!(line.contains("server=\"two\"") && line.contains("NOT_SET_ANYWHERE"), "{line}");
     // A further change is not rejected because of it.
     let other = config(&json!({"one": fixture(&["--extras", "--tools", "3"]), "two": more["mcpServers"]["two"]}));

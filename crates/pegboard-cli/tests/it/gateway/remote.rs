@@ -35,7 +35,7 @@ async fn streamable_http_of_both_eras() {
         assert!(text(&session.call("echo", json!({"message": "far away"})).await).contains("far away"));
         let call = json!({"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": "t"}});
         let progress = session.request("tools/call", call).await;
-        assert!(progress.told().len() >= 3, "{protocol}: {progress:?}");
+        assert!(progress.methods_before().len() >= 3, "{protocol}: {progress:?}");
         let asked = session
             .request_answering(
                 "tools/call",
@@ -73,7 +73,7 @@ async fn a_remote_server_that_is_restarted_is_found_again() {
         let session = served.legacy().await;
         assert!(text(&session.call("echo", json!({"message": "before"})).await).contains("before"));
         first.signal("KILL");
-        first.ended().await;
+        first.wait_for_exit().await;
         let away = session.call("echo", json!({"message": "while away"})).await;
         assert_eq!(away.result()["isError"], true, "{protocol}: {away:?}");
         let _second = Served::start_at(&format!("restart-2-{protocol}"), &config, &address).await;
@@ -99,8 +99,8 @@ async fn remote_servers_that_refuse_are_a_state_with_a_reason() {
         "pegboard": {"exposure": "never"}
     });
     let served = Served::start("refused", &config).await;
-    served.logged("HTTP status 401").await;
-    served.logged("cannot reach the server").await;
+    served.wait_for_log("HTTP status 401").await;
+    served.wait_for_log("cannot reach the server").await;
     let session = served.legacy().await;
     assert!(text(&session.call("good___echo", json!({"message": "fine"})).await).contains("fine"));
 }

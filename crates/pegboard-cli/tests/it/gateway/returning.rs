@@ -39,7 +39,7 @@ async fn a_session_goes_on_after_a_restart_and_after_a_crash() {
     let session = session.moved_to(&served.url);
     assert_eq!(listed(&session).await, loaded, "after a restart");
     served.signal("KILL");
-    served.ended().await;
+    served.wait_for_exit().await;
     let served = stage.serve(&settings).await;
     let session = session.moved_to(&served.url);
     assert_eq!(listed(&session).await, loaded, "after a crash");

@@ -161,7 +161,7 @@ async fn get(url: &str, path: &str, token: Option<&str>) -> String {
 }
 
 /// Waits until everything that can fail has failed.
-async fn all_failed(served: &Served, token: Option<&str>) {
+async fn wait_until_failed(served: &Served, token: Option<&str>) {
     let failed = async {
         loop {
             let health: Value = serde_json::from_str(&get(&served.url, "/health", token).await).expect("JSON");
@@ -175,7 +175,7 @@ async fn all_failed(served: &Served, token: Option<&str>) {
 }
 
 async fn check_everything(served: &Served, token: Option<&str>) {
-    all_failed(served, token).await;
+    wait_until_failed(served, token).await;
     for path in ["/health", "/ready", "/metrics", "/elsewhere"] {
         check(path, &get(&served.url, path, token).await);
     }
@@ -191,9 +191,9 @@ async fn check_everything(served: &Served, token: Option<&str>) {
     assert!(refused.error().1.contains("[hidden]"), "{refused:?}");
     // One that ends in the middle of a call explains itself with its last words.
     check("exit", &session.call("works___exit", json!({})).await.raw);
-    served.logged("called with [hidden]").await;
-    served.logged("KEY=[hidden]").await;
-    served.logged("FROM_FILE=[hidden]").await;
+    served.wait_for_log("called with [hidden]").await;
+    served.wait_for_log("KEY=[hidden]").await;
+    served.wait_for_log("FROM_FILE=[hidden]").await;
     check("log", &served.log());
 }
 
@@ -242,7 +242,7 @@ async fn encoded_secrets_are_hidden_too() {
     let server = json!({"command": "/bin/sh", "args": ["-c", script], "env": {"KEY": "${PB_TEST_ENV}"}});
     let config = json!({"mcpServers": {"encodes": server}, "pegboard": {"startupWait": 20}});
     let served = serve("encoded", &config, &[]).await;
-    served.logged("done").await;
+    served.wait_for_log("done").await;
     let log = served.log();
     for form in ENCODED {
         // A few characters beside the secret's own may be left.
@@ -257,12 +257,12 @@ async fn a_file_that_changes_is_read_again_and_one_that_is_gone_is_told() {
     let servers = json!({"parrot": {"url": format!("{remote}/works"), "headers": {"X-Key": "${file:secret.txt}"}}});
     let config = json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60}});
     let served = serve("reload", &config, &[]).await;
-    served.logged("server ready").await;
+    served.wait_for_log("server ready").await;
     let secret = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets-reload/secret.txt");
     fs::write(&secret, "s3cret-number-two\n").expect("a file");
-    served.logged("configuration reloaded").await;
+    served.wait_for_log("configuration reloaded").await;
     fs::remove_file(&secret).expect("it was there");
-    let line = served.logged("configuration rejected").await;
+    let line = served.wait_for_log("configuration rejected").await;
     assert!(line.contains("mcpServers.parrot.headers.X-Key") && line.contains("secret.txt"), "{line}");
     check("log", &served.log());
 }

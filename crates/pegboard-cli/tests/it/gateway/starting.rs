@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Served, fixture_path, gone, is_running, kill, names, text};
+use super::{PATIENCE, Served, fixture_path, is_running, kill, names, text, wait_until_gone};
 
 /// A folder of one test, with a state folder that outlives each gateway.
 pub(super) struct Stage {
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     /// Creates a server whose behaviour can be changed without changing its configuration.
-    pub(super) fn puppet(&self, name: &str, args: &str) -> Puppet {
+    pub(super) fn controlled_server(&self, name: &str, args: &str) -> ControlledServer {
         let folder = self.folder.join(name);
         fs::create_dir_all(&folder).expect("a temporary folder");
         let script = format!(
@@ -54,7 +54,7 @@ impl Stage {
             fixture_path().display()
         );
         fs::write(folder.join("server.sh"), script).expect("a file");
-        let puppet = Puppet(folder);
+        let puppet = ControlledServer(folder);
         puppet.set_args(args);
         puppet
     }
@@ -74,9 +74,9 @@ impl Drop for Stage {
 }
 
 /// A server that the test controls.
-pub(super) struct Puppet(PathBuf);
+pub(super) struct ControlledServer(PathBuf);
 
-impl Puppet {
+impl ControlledServer {
     /// Returns its entry in a configuration, which never changes.
     pub(super) fn entry(&self) -> Value {
         json!({"command": "/bin/sh", "args": [self.0.join("server.sh")]})
@@ -106,7 +106,7 @@ impl Puppet {
 /// Stops a gateway as an operator would.
 pub(super) async fn end(mut served: Served) {
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
 }
 
 fn config(servers: &Value) -> Value {
@@ -125,7 +125,7 @@ pub(super) async fn tools(served: &Served) -> Vec<String> {
 #[tokio::test]
 async fn what_was_kept_answers_before_servers_do() {
     let stage = Stage::new("kept");
-    let (one, two) = (stage.puppet("one", "--extras"), stage.puppet("two", "--tools 50"));
+    let (one, two) = (stage.controlled_server("one", "--extras"), stage.controlled_server("two", "--tools 50"));
     let servers = json!({"one": one.entry(), "two": two.entry()});
     let served = stage.serve(&config(&servers)).await;
     let session = served.legacy().await;
@@ -152,7 +152,7 @@ async fn what_was_kept_answers_before_servers_do() {
     // A call waits for its server.
     let call = session.call("one___echo", json!({"message": "at last"}));
     let release = async {
-        served.logged("cached tool list loaded").await;
+        served.wait_for_log("cached tool list loaded").await;
         one.release();
     };
     let (reply, ()) = tokio::join!(call, release);
@@ -172,7 +172,7 @@ async fn what_was_kept_answers_before_servers_do() {
 #[tokio::test]
 async fn another_configuration_does_not_use_it() {
     let stage = Stage::new("changed");
-    let one = stage.puppet("one", "--extras");
+    let one = stage.controlled_server("one", "--extras");
     let with = |env: Value| {
         let mut entry = one.entry();
         entry["env"] = env;
@@ -208,7 +208,7 @@ async fn another_configuration_does_not_use_it() {
 
 /// Returns the notifications on a session's stream up to one for prompts, which `mark` brings
 /// about.
-async fn announced(events: &mut super::client::Events) -> Vec<String> {
+async fn read_notifications(events: &mut super::client::Events) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
         let method = events.message().await["method"].as_str().unwrap_or_default().to_owned();
@@ -226,7 +226,7 @@ async fn what_is_stale_is_corrected_and_announced_once() {
         ("fresh", "--extras --tools 2", vec![]),
     ] {
         let stage = Stage::new(test);
-        let one = stage.puppet("one", "--extras --tools 2");
+        let one = stage.controlled_server("one", "--extras --tools 2");
         let servers = json!({"one": one.entry()});
         let served = stage.serve(&config(&servers)).await;
         let before = tools(&served).await;
@@ -238,10 +238,10 @@ async fn what_is_stale_is_corrected_and_announced_once() {
         assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), before);
         let mut events = session.stream().await;
         one.release();
-        served.logged("server ready").await;
+        served.wait_for_log("server ready").await;
         // A change that is always announced, after all effects of the connection.
         session.call("test_trigger_prompt_change", json!({})).await.result();
-        assert_eq!(announced(&mut events).await, expected, "{test}");
+        assert_eq!(read_notifications(&mut events).await, expected, "{test}");
         let after = names(&session.request("tools/list", json!({})).await, "tools");
         assert_eq!(after.len(), before.len() + expected.len());
         end(served).await;
@@ -255,7 +255,7 @@ async fn what_is_stale_is_corrected_and_announced_once() {
 #[tokio::test]
 async fn a_lazy_server_starts_when_it_is_called() {
     let stage = Stage::new("lazy");
-    let one = stage.puppet("one", "--extras");
+    let one = stage.controlled_server("one", "--extras");
     let mut entry = one.entry();
     entry["idleTimeout"] = json!("300ms");
     let mut config = config(&json!({"one": entry}));
@@ -264,9 +264,9 @@ async fn a_lazy_server_starts_when_it_is_called() {
     let served = stage.serve(&config).await;
     let listed = tools(&served).await;
     assert!(!listed.is_empty());
-    served.logged("idle server stopped").await;
+    served.wait_for_log("idle server stopped").await;
     assert_eq!(one.pids().len(), 1);
-    gone(one.pids()[0]).await;
+    wait_until_gone(one.pids()[0]).await;
     assert!(text(&served.legacy().await.call("echo", json!({"message": "again"})).await).contains("again"));
     assert_eq!(one.pids().len(), 2);
     end(served).await;
@@ -274,13 +274,13 @@ async fn a_lazy_server_starts_when_it_is_called() {
     let served = stage.serve(&config).await;
     let session = served.legacy().await;
     assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), listed);
-    served.logged("(cached lists of 1 server)").await;
+    served.wait_for_log("(cached lists of 1 server)").await;
     assert_eq!(one.pids().len(), 2, "nobody has called it");
     let reply = session.call("echo", json!({"message": "hello"})).await;
     assert!(text(&reply).contains("hello"), "{reply:?}");
     assert_eq!(one.pids().len(), 3);
-    served.logged("idle server stopped").await;
-    gone(one.pids()[2]).await;
+    served.wait_for_log("idle server stopped").await;
+    wait_until_gone(one.pids()[2]).await;
     // Prompts and resources start it as well.
     let prompt = session.request("prompts/get", json!({"name": "test_simple_prompt"})).await;
     assert!(prompt.result()["messages"].is_array());
@@ -290,14 +290,14 @@ async fn a_lazy_server_starts_when_it_is_called() {
     eager["mcpServers"]["one"]["lazy"] = json!(false);
     end(served).await;
     let served = stage.serve(&eager).await;
-    served.logged("server ready").await;
+    served.wait_for_log("server ready").await;
     assert_eq!(one.pids().len(), 5);
 }
 
 #[tokio::test]
 async fn a_damaged_manifest_is_as_good_as_none() {
     let stage = Stage::new("damaged");
-    let one = stage.puppet("one", "--extras");
+    let one = stage.controlled_server("one", "--extras");
     let servers = json!({"one": one.entry()});
     let served = stage.serve(&config(&servers)).await;
     let listed = tools(&served).await;
@@ -307,10 +307,10 @@ async fn a_damaged_manifest_is_as_good_as_none() {
     fs::write(&file, &content[..content.len() / 2]).expect("a file");
     one.hold();
     let served = stage.serve(&impatient(&servers)).await;
-    served.logged("cached tool list not used").await;
+    served.wait_for_log("cached tool list not used").await;
     assert_eq!(tools(&served).await, Vec::<String>::new());
     one.release();
-    served.logged("server ready").await;
+    served.wait_for_log("server ready").await;
     end(served).await;
     one.hold();
     let served = stage.serve(&config(&servers)).await;
@@ -321,11 +321,11 @@ async fn a_damaged_manifest_is_as_good_as_none() {
 async fn a_folder_that_cannot_be_used_is_a_warning() {
     let stage = Stage::new("blocked");
     fs::write(stage.state(), "a file where the folder should be").expect("a file");
-    let servers = json!({"one": stage.puppet("one", "--extras").entry(), "two": stage.puppet("two", "").entry()});
+    let servers = json!({"one": stage.controlled_server("one", "--extras").entry(), "two": stage.controlled_server("two", "").entry()});
     let served = stage.serve(&config(&servers)).await;
     assert!(!tools(&served).await.is_empty());
     let warning = "cannot cache tool lists";
-    served.logged(warning).await;
+    served.wait_for_log(warning).await;
     assert_eq!(served.log().matches(warning).count(), 1);
     end(served).await;
 
@@ -340,9 +340,9 @@ async fn a_folder_that_cannot_be_used_is_a_warning() {
     }
     let mut served = stage.serve(&config(&servers)).await;
     assert_eq!(tools(&served).await, listed);
-    served.logged(warning).await;
+    served.wait_for_log(warning).await;
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
     let warnings = served.log().lines().filter(|line| line.contains(warning)).count();
     assert_eq!(warnings, 1, "{}", served.log());
 }
@@ -350,7 +350,7 @@ async fn a_folder_that_cannot_be_used_is_a_warning() {
 #[tokio::test]
 async fn two_gateways_share_a_folder() {
     let stage = Stage::new("shared");
-    let (one, two) = (stage.puppet("one", "--extras"), stage.puppet("two", "--tools 200"));
+    let (one, two) = (stage.controlled_server("one", "--extras"), stage.controlled_server("two", "--tools 200"));
     let servers = json!({"one": one.entry(), "two": two.entry()});
     let config = config(&servers);
     let (first, second) = tokio::join!(stage.serve_as("one", &config), stage.serve_as("two", &config));
@@ -369,7 +369,7 @@ async fn two_gateways_share_a_folder() {
 #[tokio::test]
 async fn a_kill_in_mid_write_leaves_old_or_new() {
     let stage = Stage::new("killed");
-    let one = stage.puppet("one", "--extras --tools 2000");
+    let one = stage.controlled_server("one", "--extras --tools 2000");
     let servers = json!({"one": one.entry()});
     let served = stage.serve(&config(&servers)).await;
     let mut counts = vec![tools(&served).await.len()];
@@ -392,7 +392,7 @@ async fn a_kill_in_mid_write_leaves_old_or_new() {
             tokio::task::yield_now().await;
         }
         served.signal("KILL");
-        served.ended().await;
+        served.wait_for_exit().await;
         counts.push(counts[0] + more - 2000);
         one.hold();
         let served = stage.serve(&config(&servers)).await;
@@ -407,12 +407,12 @@ async fn a_kill_in_mid_write_leaves_old_or_new() {
 #[tokio::test]
 async fn a_silent_server_keeps_nobody_waiting_twice() {
     let stage = Stage::new("silent");
-    let silent = stage.puppet("silent", "--fault hang");
+    let silent = stage.controlled_server("silent", "--fault hang");
     let mut entry = silent.entry();
     entry["connectTimeout"] = json!("300ms");
-    let mut config = config(&json!({"silent": entry, "good": stage.puppet("good", "--extras").entry()}));
+    let mut config = config(&json!({"silent": entry, "good": stage.controlled_server("good", "--extras").entry()}));
     let served = stage.serve(&config).await;
-    served.logged("not ready within 0.3 s").await;
+    served.wait_for_log("not ready within 0.3 s").await;
     let listed = tools(&served).await;
     end(served).await;
     // It may now take longer than any client waits.
@@ -423,7 +423,7 @@ async fn a_silent_server_keeps_nobody_waiting_twice() {
     end(served).await;
     silent.set_args("--tools 3");
     let served = stage.serve(&config).await;
-    served.logged("server ready server=\"silent\"").await;
+    served.wait_for_log("server ready server=\"silent\"").await;
     end(served).await;
     silent.hold();
     let served = stage.serve(&config).await;
@@ -434,11 +434,12 @@ async fn a_silent_server_keeps_nobody_waiting_twice() {
 #[tokio::test]
 async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
     let stage = Stage::new("hangs");
-    let (stuck, silent) = (stage.puppet("stuck", "--extras"), stage.puppet("silent", "--extras"));
+    let (stuck, silent) = (stage.controlled_server("stuck", "--extras"), stage.controlled_server("silent", "--extras"));
     let mut entry = stuck.entry();
     entry["timeout"] = json!("10s");
     entry["circuitBreaker"] = json!({"failures": 3, "pause": "15s"});
-    let servers = json!({"stuck": entry, "silent": silent.entry(), "good": stage.puppet("good", "--extras").entry()});
+    let servers =
+        json!({"stuck": entry, "silent": silent.entry(), "good": stage.controlled_server("good", "--extras").entry()});
     let served = stage.serve(&config(&servers)).await;
     tools(&served).await;
     end(served).await;
@@ -491,6 +492,6 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
         assert!(text(&reply).contains("circuit breaker open"), "{reply:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    served.logged("circuit breaker closed").await;
+    served.wait_for_log("circuit breaker closed").await;
     assert!(is_running(pid), "it was never restarted");
 }

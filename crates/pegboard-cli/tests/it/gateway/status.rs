@@ -8,7 +8,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Legacy, PATIENCE, Served, command, control::until, fixture, fixture_path, follow, gone, kill};
+use super::{
+    Legacy, PATIENCE, Served, command, control::wait_for_status, fixture, fixture_path, follow, kill, wait_until_gone,
+};
 use crate::harness::{Folder, json as json_of};
 
 /// Gateways that share a state folder.
@@ -55,7 +57,7 @@ impl Place {
     }
 }
 
-fn told(output: &Output) -> (Option<i32>, String, String) {
+fn split_output(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -72,14 +74,14 @@ fn is_ready(status: &Value) -> bool {
 async fn the_gateway_that_runs_is_found() {
     let place = Place::new("found");
     let nobody = place.config("nobody", &json!({"pegboard": {"listen": "127.0.0.1:1"}}));
-    let (code, out, error) = told(&place.status(&[&nobody]).await);
+    let (code, out, error) = split_output(&place.status(&[&nobody]).await);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(error.contains("http://127.0.0.1:1: no gateway answers") && error.contains("hint: "), "{error}");
     assert_eq!(error.matches("caused by: ").count(), 1, "{error}");
 
     let served = place.serve("one", &one()).await;
-    until(&served, None, is_ready).await;
-    let (code, out, error) = told(&place.status(&[]).await);
+    wait_for_status(&served, None, is_ready).await;
+    let (code, out, error) = split_output(&place.status(&[]).await);
     assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
     for part in [served.url.as_str(), "one/pegboard.json", "SERVER", "1 server (1 ready)", "tokens saved"] {
         assert!(out.contains(part), "no `{part}` in:\n{out}");
@@ -94,27 +96,27 @@ async fn the_gateway_that_runs_is_found() {
 
     let broken = json!({"mcpServers": {"broken": {"command": "/nowhere/to/be/found"}}});
     let mut second = place.serve("two", &broken).await;
-    until(&second, None, |status| status["servers"][0]["state"] == "failed").await;
-    let (code, out, error) = told(&place.status(&[]).await);
+    wait_for_status(&second, None, |status| status["servers"][0]["state"] == "failed").await;
+    let (code, out, error) = split_output(&place.status(&[]).await);
     assert_eq!((code, out.lines().count()), (Some(1), 4), "{out}");
     assert!(out.contains(&url) && out.contains("1 failed") && error.contains("--url"), "{out}{error}");
     let both = place.status(&["--json"]).await;
     assert_eq!(json_of(&both)["gateways"].as_array().map(Vec::len), Some(2));
     assert_eq!(place.status(&["--watch"]).await.status.code(), Some(2));
-    let (code, out, _) = told(&place.status(&["two/pegboard.json"]).await);
+    let (code, out, _) = split_output(&place.status(&["two/pegboard.json"]).await);
     assert!(code == Some(1) && out.contains("/nowhere/to/be/found") && out.contains("retry"), "{out}");
 
     // Those that crash are forgotten.
     let pid = second.pid();
     second.signal("KILL");
-    second.ended().await;
-    gone(pid).await;
+    second.wait_for_exit().await;
+    wait_until_gone(pid).await;
     assert_eq!(place.running().len(), 2);
     assert_eq!(json_of(&place.status(&["--json"]).await)["gateway"]["pid"], served.pid());
     assert_eq!(place.running().len(), 1);
     let mut served = served;
     served.signal("TERM");
-    served.ended().await;
+    served.wait_for_exit().await;
     assert_eq!(place.running(), Vec::<PathBuf>::new());
 }
 
@@ -129,12 +131,12 @@ async fn tokens_come_from_files() {
         ]}
     });
     let served = place.serve("one", &config).await;
-    until(&served, Some("secret-token-of-ann"), is_ready).await;
+    wait_for_status(&served, Some("secret-token-of-ann"), is_ready).await;
     let servers = |output: &Output| json_of(output)["servers"].as_array().map(Vec::len);
     assert_eq!(servers(&place.status(&["--json"]).await), Some(2), "the one that shows most");
     place.0.file("bob", "secret-token-of-bob\n").file("eve", "secret-token-of-eve").file("none", " \n");
     assert_eq!(servers(&place.status(&["--json", "--token-file", "bob"]).await), Some(1));
-    let (code, _, error) = told(&place.status(&["--token-file", "eve"]).await);
+    let (code, _, error) = split_output(&place.status(&["--token-file", "eve"]).await);
     assert!(code == Some(2) && error.contains("a token is required") && !error.contains("secret-"), "{error}");
     assert_eq!(place.status(&["--token-file", "none"]).await.status.code(), Some(2));
     let given =
@@ -167,7 +169,7 @@ async fn one_on_a_pipe_has_a_socket() {
         let status = json_of(&output);
         assert_eq!((output.status.code(), &status["servers"][0]["name"]), (Some(0), &json!("one")));
         assert_eq!(status["gateway"]["endpoint"], Value::Null);
-        let (_, out, _) = told(&place.status(&["--socket", socket.to_str().expect("a path")]).await);
+        let (_, out, _) = split_output(&place.status(&["--socket", socket.to_str().expect("a path")]).await);
         assert!(out.contains("stdio"), "{out}");
         drop(child.stdin.take());
         tokio::time::timeout(PATIENCE, child.wait()).await.expect("in time").expect("it ends");
@@ -186,7 +188,7 @@ fn check_private(path: &Path) {
 async fn watching_without_a_terminal() {
     let place = Place::new("watch");
     let served = place.serve("one", &one()).await;
-    let status = until(&served, None, is_ready).await;
+    let status = wait_for_status(&served, None, is_ready).await;
     let mut watching =
         place.command(&["--watch"]).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
     let lines = follow(watching.stdout.take().expect("a pipe"));
@@ -218,7 +220,7 @@ async fn watching_on_a_terminal() {
     let place = Place::new("screen");
     let config = json!({"mcpServers": {"one": {"command": fixture_path(), "args": ["--extras"]}}});
     let served = place.serve("one", &config).await;
-    until(&served, None, is_ready).await;
+    wait_for_status(&served, None, is_ready).await;
     let _session = Legacy::begin(&served.url, "evil\u{1b}[31mclient", json!({})).await;
     let steps = json!([["1 session", null], ["SERVER", "\u{3}"]]).to_string();
     let mut command = tokio::process::Command::new("python3");
@@ -229,7 +231,7 @@ async fn watching_on_a_terminal() {
         .env_remove("PEGBOARD_CONFIG")
         .env_remove("NO_COLOR");
     let output = command.output().await.expect("Python runs");
-    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output).2));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", split_output(&output).2));
     assert_eq!((&seen["code"], &seen["left"]), (&json!(0), &json!([])), "{seen}");
     let raw = seen["raw"].as_str().expect("a text");
     let (begin, end) = (raw.find("\u{1b}[?1049h"), raw.rfind("\u{1b}[?25h\u{1b}[?1049l"));

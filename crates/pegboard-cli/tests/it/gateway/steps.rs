@@ -22,8 +22,8 @@ async fn rules_block_calls_and_logs_tell_of_them() {
     let blocked = session.call("echo", json!({"path": "/etc/passwd"})).await;
     assert_eq!(blocked.error(), (-32602, "not that file".to_owned()));
     session.call("echo", json!({"path": "/tmp"})).await.result();
-    served.logged("no-passwords").await;
-    served.logged("call server=\"fixture\" tool=\"echo\"").await;
+    served.wait_for_log("no-passwords").await;
+    served.wait_for_log("call server=\"fixture\" tool=\"echo\"").await;
     let listed = session.request("tools/list", json!({})).await;
     let tools = listed.result()["tools"].as_array().expect("a list");
     assert!(tools.iter().all(|tool| tool["description"].as_str().is_some_and(|text| text.ends_with(" (checked)"))));

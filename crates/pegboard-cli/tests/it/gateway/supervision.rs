@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     Served,
     faults::{children, descendants},
-    fixture_path, gone, is_running, kill,
+    fixture_path, is_running, kill, wait_until_gone,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
@@ -65,13 +65,13 @@ async fn servers_end_when_gateway_and_supervisor_are_killed() {
         assert_eq!((supervisors.len(), left.len()), (2, 4), "{kind}: {all:?}");
         kill_at_once(served.pid(), &supervisors);
         for pid in servers {
-            gone(pid).await;
+            wait_until_gone(pid).await;
         }
         for pid in left {
             match kind {
                 // No process is left to find them.
                 "off" => kill(pid, "KILL"),
-                _ => gone(pid).await,
+                _ => wait_until_gone(pid).await,
             }
         }
     }
@@ -86,7 +86,7 @@ async fn a_server_ends_with_its_supervisor() {
     assert_eq!(all.len(), 2, "a supervisor and a server");
     kill(all[0], "KILL");
     for pid in all {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
     assert!(is_running(served.pid()));
 }

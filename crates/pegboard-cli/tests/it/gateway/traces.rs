@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Legacy, Served, client, fixture, fixture_path,
-    listener::{Collector, Got, Listener, Said, attribute, hex},
+    listener::{Collector, Listener, ReceivedRequest, ScriptedAnswer, attribute, hex},
 };
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -29,7 +29,7 @@ fn telemetry(collector: &str) -> Value {
 
 /// Starts a remote server of one tool, which reveals no more than it must.
 async fn remote() -> Listener {
-    Listener::start(|got: &Got| -> Said {
+    Listener::start(|got: &ReceivedRequest| -> ScriptedAnswer {
         let message: Value = serde_json::from_slice(&got.body).unwrap_or_default();
         let result = match message["method"].as_str()? {
             "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),
@@ -78,7 +78,7 @@ impl Trace {
 }
 
 /// Returns the parent that a server received: its trace and its span.
-fn told(text: &Value) -> (String, String) {
+fn split_parent(text: &Value) -> (String, String) {
     let parts: Vec<&str> = text.as_str().expect("a parent").split('-').collect();
     assert_eq!((parts.len(), parts[0], parts[3]), (4, "00", "01"), "{text}");
     (parts[1].to_owned(), parts[2].to_owned())
@@ -105,7 +105,7 @@ async fn one_trace_from_the_client_to_the_server() {
             (&meta["tracestate"], &meta["baggage"], &meta["kept"]),
             (&"vendor=1".into(), &"user=ada".into(), &1.into())
         );
-        let (trace, pipe_parent) = told(&meta["traceparent"]);
+        let (trace, pipe_parent) = split_parent(&meta["traceparent"]);
         assert_eq!(trace, TRACE);
 
         // A header says it too, and a legacy client may say it as well.
@@ -116,7 +116,7 @@ async fn one_trace_from_the_client_to_the_server() {
         assert_eq!(request.body(asked.to_string()).send().await.expect("an answer").status(), 200);
 
         served.signal("TERM");
-        assert_eq!(served.ended().await, Some(0));
+        assert_eq!(served.wait_for_exit().await, Some(0));
         let spans = Trace::of(&collector, TRACE);
 
         let upstream = spans.find(SpanKind::Client, "tools/call echo");
@@ -133,20 +133,22 @@ async fn one_trace_from_the_client_to_the_server() {
         let request = spans.find(SpanKind::Server, "tools/call web___far");
         assert_eq!(attribute(&request.attributes, "pegboard.client").as_deref(), Some("old-timer"));
         assert_eq!(attribute(&request.attributes, "jsonrpc.request.id").as_deref(), Some("1"));
-        let calls =
-            remote.got().into_iter().filter(|got| got.headers.get("mcp-method").is_some_and(|it| it == "tools/call"));
-        let calls: Vec<Got> = calls.collect();
+        let calls = remote
+            .requests()
+            .into_iter()
+            .filter(|got| got.headers.get("mcp-method").is_some_and(|it| it == "tools/call"));
+        let calls: Vec<ReceivedRequest> = calls.collect();
         assert_eq!(calls.len(), 1);
         let body: Value = serde_json::from_slice(&calls[0].body).expect("JSON");
         let expected = (TRACE.to_owned(), hex(&upstream.span_id));
-        assert_eq!(told(&calls[0].headers["traceparent"].clone().into()), expected);
-        assert_eq!(told(&body["params"]["_meta"]["traceparent"]), expected);
+        assert_eq!(split_parent(&calls[0].headers["traceparent"].clone().into()), expected);
+        assert_eq!(split_parent(&body["params"]["_meta"]["traceparent"]), expected);
 
         // A collector of traces gets neither arguments nor secrets.
         let all: String =
-            collector.listener.got().iter().map(|got| String::from_utf8_lossy(&got.body).into_owned()).collect();
+            collector.listener.requests().iter().map(|got| String::from_utf8_lossy(&got.body).into_owned()).collect();
         assert!(!all.contains("hush") && !all.contains("sesame"));
-        assert!(collector.listener.got().iter().all(|got| got.headers["x-key"] == "open-sesame-open-sesame"));
+        assert!(collector.listener.requests().iter().all(|got| got.headers["x-key"] == "open-sesame-open-sesame"));
         assert!(!served.log().contains("sesame"), "a secret in the log");
     }
 }
@@ -165,9 +167,9 @@ async fn starts_searches_and_failures_are_spans() {
     let state = std::env::temp_dir().join(format!("pegboard-traces-{}", std::process::id()));
     let variables = [("PEGBOARD_STATE", state.to_str().expect("a path"))];
     let mut first = Served::start_with("spans-first", &config, &[], &variables).await;
-    first.logged("server ready").await;
+    first.wait_for_log("server ready").await;
     first.signal("TERM");
-    assert_eq!(first.ended().await, Some(0));
+    assert_eq!(first.wait_for_exit().await, Some(0));
     // Known from before, so that the call starts it.
     let mut served = Served::start_with("spans", &config, &[], &variables).await;
     let own = json!({"traceparent": parent()});
@@ -180,7 +182,7 @@ async fn starts_searches_and_failures_are_spans() {
     assert_eq!(served.modern("tools/call", call).await.result()["isError"], true);
     served.modern("tools/none", json!({"_meta": own})).await.error();
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
     let _ = std::fs::remove_dir_all(&state);
 
     let spans = Trace::of(&collector, TRACE);
@@ -212,10 +214,10 @@ async fn numbers_are_those_of_the_page() {
     let page = page.text().await.expect("a page");
     assert!(page.contains("pegboard_calls_total{server=\"pipe\",outcome=\"ok\"} 3"), "{page}");
     // At an interval, and once more at the end.
-    collector.listener.has_got(2).await;
+    collector.listener.wait_for_requests(2).await;
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
-    let numbers = collector.numbers();
+    assert_eq!(served.wait_for_exit().await, Some(0));
+    let numbers = collector.latest_metrics();
     let named = |name: &str| numbers.iter().find(|metric| metric.name == name).expect("a number").data.clone();
     let Some(Data::Sum(calls)) = named("pegboard_calls_total") else { panic!("no sum") };
     assert!(calls.is_monotonic);
@@ -249,15 +251,15 @@ async fn a_collector_that_does_not_take_anything() {
         let warning = "telemetry export failed";
         match &collector {
             Some(collector) if test.ends_with("500") => {
-                collector.listener.has_got(5).await;
+                collector.listener.wait_for_requests(5).await;
                 collector.answer(200);
-                served.logged("telemetry export recovered").await;
+                served.wait_for_log("telemetry export recovered").await;
             }
-            Some(collector) => collector.listener.has_got(1).await,
-            None => _ = served.logged(warning).await,
+            Some(collector) => collector.listener.wait_for_requests(1).await,
+            None => _ = served.wait_for_log(warning).await,
         }
         served.signal("TERM");
-        assert_eq!(served.ended().await, Some(0), "{test}");
+        assert_eq!(served.wait_for_exit().await, Some(0), "{test}");
         assert!(served.log().matches(warning).count() <= 1, "{}", served.log());
     };
     check("collector-none", None).await;
@@ -276,11 +278,11 @@ async fn nothing_is_sent_when_it_is_switched_off_or_makes_no_sense() {
         let mut served = Served::start_with("off", &config, &[], &[(variable, value)]).await;
         served.modern("tools/call", json!({"name": "echo", "arguments": {}})).await.result();
         served.signal("TERM");
-        assert_eq!(served.ended().await, Some(0));
+        assert_eq!(served.wait_for_exit().await, Some(0));
         let is_told = served.log().contains("telemetry disabled");
         assert_eq!(is_told, variable != "OTEL_SDK_DISABLED", "{}", served.log());
     }
-    assert_eq!(collector.listener.got().len(), 0);
+    assert_eq!(collector.listener.requests().len(), 0);
 }
 
 /// The sampling ratio applies to traces that begin here; a client that samples its trace gets it.
@@ -300,7 +302,7 @@ async fn a_client_decides_what_is_sampled() {
     assert!(call(json!({"traceparent": format!("00-{TRACE}-{CLIENT_SPAN}-00")})).await.ends_with("-00"));
     assert!(call(json!({"traceparent": parent()})).await.ends_with("-01"));
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
     assert_eq!(collector.spans().len(), Trace::of(&collector, TRACE).0.len());
     assert_eq!(collector.spans().len(), 3);
 }
@@ -320,9 +322,9 @@ async fn the_log_as_json() {
     let legacy = Legacy::begin(&served.url, "evil\n{\"level\":\"ERROR\"}\u{1b}[31m", json!({})).await;
     legacy.call("echo", json!({})).await.result();
     legacy.call("no\nsuch", json!({})).await;
-    served.logged("cleared").await;
+    served.wait_for_log("cleared").await;
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
     let log = served.log();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     for line in &lines {
@@ -357,7 +359,7 @@ async fn the_log_as_text() {
     let config = json!({"mcpServers": {"pipe": forger(), "early": early}, "pegboard": {"exposure": "never"}});
     let mut served = Served::start("text-log", &config).await;
     served.modern("tools/call", json!({"name": "echo", "arguments": {}})).await.result();
-    let line = served.logged("server answered").await;
+    let line = served.wait_for_log("server answered").await;
     assert!(
         line.contains(
             " request=1 client=\"test\" era=\"modern\" method=\"tools/call\" server=\"pipe\" tool=\"echo\": server answered"
@@ -365,11 +367,11 @@ async fn the_log_as_text() {
         "{line}"
     );
     served.modern("tools/call", json!({"name": "echo", "_meta": {"traceparent": parent()}})).await.result();
-    served.logged(&format!("trace=\"{TRACE}\"")).await;
-    served.logged("cleared").await;
-    served.logged("\"early\": forged early").await;
+    served.wait_for_log(&format!("trace=\"{TRACE}\"")).await;
+    served.wait_for_log("cleared").await;
+    served.wait_for_log("\"early\": forged early").await;
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
     let log = served.log();
     assert!(!log.contains('\u{1b}'), "{log}");
     // Our own words about a failure may quote the server's last ones.
@@ -400,10 +402,10 @@ async fn another_reader_understands_it() {
     let mut served = Served::start("other-reader", &config).await;
     served.modern("tools/call", json!({"name": "echo", "_meta": {"traceparent": parent()}})).await.result();
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testkit/peers/otel/read.py");
     let mut read = Vec::new();
-    for got in collector.listener.got() {
+    for got in collector.listener.requests() {
         let mut child = Command::new(&python)
             .arg(&script)
             .arg(&got.path)

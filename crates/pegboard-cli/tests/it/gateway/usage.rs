@@ -135,7 +135,7 @@ async fn practise(session: &Legacy, query: &str, tool: &str) {
 
 async fn end(mut served: Served) {
     served.signal("TERM");
-    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(served.wait_for_exit().await, Some(0));
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn a_gateway_that_is_killed_leaves_a_whole_file() {
             let Some(_) = ann.try_call("call_tool", json!({"name": TICKET, "arguments": {}})).await else { break };
         }
         killed.await.expect("it is killed");
-        served.ended().await;
+        served.wait_for_exit().await;
         let printed = stage.usage(&["--format", "json"]).await;
         assert!(serde_json::from_str::<Value>(&printed).is_ok(), "{printed}");
     }
@@ -243,7 +243,7 @@ async fn a_damaged_file_is_put_aside() {
     bytes[last] ^= 1;
     fs::write(stage.file(), &bytes).expect("written");
     let served = stage.serve(json!(true)).await;
-    served.logged("learned usage is unreadable; moved to").await;
+    served.wait_for_log("learned usage is unreadable; moved to").await;
     let ann = begin(&served, "secret-token-of-ann").await;
     assert_eq!(search(&ann, QUERY).await[0], ISSUE);
     assert_eq!(fs::read(stage.state().join("usage/habits.damaged")).expect("put aside"), bytes);

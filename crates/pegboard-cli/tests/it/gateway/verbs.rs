@@ -46,7 +46,7 @@ impl Place {
     }
 
     pub(super) async fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        told(&self.command(args).output().await.expect("it runs"))
+        split_output(&self.command(args).output().await.expect("it runs"))
     }
 
     pub(super) async fn check(&self, args: &[&str], code: i32, out: &str, err: &str) {
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-pub(super) fn told(output: &Output) -> (Option<i32>, String, String) {
+pub(super) fn split_output(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -74,10 +74,10 @@ async fn a_file_in_a_folder_starts_nothing_until_it_is_trusted() {
     let inner = place.project().join("src/deep");
     fs::create_dir_all(&inner).expect("folders");
     for args in [&["tools"][..], &["call", "x"], &["catalog"], &["serve", "--listen", "127.0.0.1:0"], &["doctor"]] {
-        let (code, _, error) = told(&place.command(args).current_dir(&inner).output().await.expect("it runs"));
+        let (code, _, error) = split_output(&place.command(args).current_dir(&inner).output().await.expect("it runs"));
         assert!(code == Some(2) && error.contains("is not trusted") && error.contains("pegboard trust"), "{args:?}");
     }
-    let (code, ..) = told(&place.command(&["search", "x"]).output().await.expect("it runs"));
+    let (code, ..) = split_output(&place.command(&["search", "x"]).output().await.expect("it runs"));
     assert_eq!((code, touch.exists()), (Some(2), false), "nothing was started");
     place.check(&["trust"], 0, "", "x: sh -c touch").await;
     place.check(&["trust", "--list"], 0, "project/pegboard.json", "").await;
@@ -114,7 +114,7 @@ async fn tools_are_listed_searched_and_called_without_a_gateway() {
     let found = place.command(&["search", "returns a text of many lines"]).output().await.expect("it runs");
     assert_eq!(json_of(&found)["hits"][0]["name"], "large");
     let text = place.command(&["search", "returns a text of many lines"]).env("PEGBOARD_FORMAT", "text").output().await;
-    assert!(told(&text.expect("it runs")).1.starts_with(" SCORE"));
+    assert!(split_output(&text.expect("it runs")).1.starts_with(" SCORE"));
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_gateway_that_runs_is_asked() {
     let served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
     // Not trusted, and nothing has to be: the user has started it.
     place.check(&["call", "echo", "a=1"], 0, r#"{"a":1}"#, "").await;
-    served.logged("client=\"pegboard\"").await;
+    served.wait_for_log("client=\"pegboard\"").await;
     place.check(&["tools", "progress"], 0, "slow", "").await;
     place.check(&["logs", "-n", "1000"], 0, "server=\"toy\"", "").await;
     place.check(&["logs", "nobody"], 2, "", "no server `nobody`").await;
@@ -214,7 +214,7 @@ async fn a_hook_names_likely_tools() {
         let mut pipe = child.stdin.take().expect("a pipe");
         tokio::io::AsyncWriteExt::write_all(&mut pipe, input.to_string().as_bytes()).await.expect("it is sent");
         drop(pipe);
-        told(&child.wait_with_output().await.expect("it ends"))
+        split_output(&child.wait_with_output().await.expect("it ends"))
     };
     assert_eq!(run("Return a text of many lines").await.0, Some(0), "no gateway runs");
     assert_eq!(run("Return a text of many lines").await.1, "");
@@ -257,7 +257,7 @@ async fn a_file_that_is_not_trusted_sends_nothing_anywhere() {
     fs::write(running.join("1.json"), entry.to_string()).expect("a file");
     for args in [&["tools"][..], &["call", "t"], &["search", "t"], &["session"], &["tokens"], &["login", "a"]] {
         let run = place.command(args).env_remove("PEGBOARD_STATE").env("XDG_STATE_HOME", place.state()).output().await;
-        let (code, _, error) = told(&run.expect("it runs"));
+        let (code, _, error) = split_output(&run.expect("it runs"));
         assert!(code == Some(2) && error.contains("is not trusted"), "{args:?}: {error}");
         nothing(args[0]);
     }
@@ -329,7 +329,7 @@ async fn an_unset_variable_stops_one_server_only() {
     place.check(&["login", "broken"], 2, "", reason).await;
     let file = place.project().join("pegboard.json");
     let served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
-    served.logged("server not started").await;
+    served.wait_for_log("server not started").await;
     let (_, status, _) = place.run(&["status", "--format", "json"]).await;
     let status: Value = serde_json::from_str(&status).expect("JSON");
     let broken = &status["servers"][1];

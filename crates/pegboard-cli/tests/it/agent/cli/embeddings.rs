@@ -18,7 +18,7 @@ fn place(test: &str, endpoint: &Endpoint) -> Place {
 /// Lets the model search for `query` and answer, run after run until the outcome satisfies `is_it`:
 /// tools are embedded while the model thinks. The outcome is the search result for the model, and
 /// standard error.
-fn until(place: &Place, query: &str, is_it: impl Fn(&str, &str) -> bool) -> (String, String) {
+fn run_until(place: &Place, query: &str, is_it: impl Fn(&str, &str) -> bool) -> (String, String) {
     let start = Instant::now();
     loop {
         place.provider.go_on([turn([Part::call("search_tools", json!({"query": query}))]), say("Done.")]);
@@ -39,7 +39,7 @@ fn an_agent_finds_what_the_endpoint_understands() {
     let endpoint = Endpoint::start(EndpointLimits::default());
     endpoint.means(&["зв", "audio"], "audio");
     let place = place("embeddings", &endpoint);
-    let (_, said) = until(&place, "зв", |told, _| told.contains("test_audio_content"));
+    let (_, said) = run_until(&place, "зв", |told, _| told.contains("test_audio_content"));
     assert!(!said.contains("embeddings"), "{said}");
     place.provider.assert_clean();
 }
@@ -53,7 +53,7 @@ fn an_agent_goes_on_without_the_endpoint_and_says_so() {
         let endpoint = Endpoint::start(EndpointLimits::default());
         endpoint.set_behavior(conduct);
         let place = place(test, &endpoint);
-        let (told, said) = until(&place, "audio", |_, said| said.contains("embeddings endpoint failed"));
+        let (told, said) = run_until(&place, "audio", |_, said| said.contains("embeddings endpoint failed"));
         assert!(told.contains("test_audio_content"), "{told}");
         assert!(said.contains(reason), "{said}");
         place.provider.assert_clean();
@@ -65,9 +65,9 @@ fn an_agent_does_not_wait_for_an_endpoint_that_is_gone() {
     let endpoint = Endpoint::start(EndpointLimits::default());
     let place = place("embeddings-gone", &endpoint);
     // The tools are on disk then, so that it is the query which fails.
-    until(&place, "audio", |_, _| endpoint.requests().iter().any(|texts| texts == &["audio"]));
+    run_until(&place, "audio", |_, _| endpoint.requests().iter().any(|texts| texts == &["audio"]));
     drop(endpoint);
-    let (told, said) = until(&place, "image", |_, said| said.contains("embeddings endpoint failed"));
+    let (told, said) = run_until(&place, "image", |_, said| said.contains("embeddings endpoint failed"));
     assert!(told.contains("test_image_content"), "{told}");
     assert!(said.contains("cannot reach the endpoint"), "{said}");
 }

@@ -46,6 +46,6 @@ fn a_sandbox_can_be_done_without_by_name() {
         let (place, output) = run(test, &["--sandbox", policy]);
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "Done.\n"), "{}", stderr(&output));
         assert!(stderr(&output).contains("WITHOUT A SANDBOX"), "{}", stderr(&output));
-        assert!(place.told(1).contains("from-42"), "{}", place.told(1));
+        assert!(place.request_text(1).contains("from-42"), "{}", place.request_text(1));
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent/cli/terminal.py");
 
 /// The output of the terminal, and the exit code.
-struct Seen {
+struct TerminalRun {
     code: i64,
     screen: String,
     raw: String,
@@ -15,12 +15,12 @@ struct Seen {
 
 impl Place {
     /// Runs it on a terminal; each step waits for a text and types a reply.
-    fn on_terminal(&self, args: &[&str], steps: &[(&str, &str)]) -> Seen {
+    fn on_terminal(&self, args: &[&str], steps: &[(&str, &str)]) -> TerminalRun {
         self.on_terminal_of(100, args, steps)
     }
 
     /// Runs it on a terminal of so many columns.
-    fn on_terminal_of(&self, columns: usize, args: &[&str], steps: &[(&str, &str)]) -> Seen {
+    fn on_terminal_of(&self, columns: usize, args: &[&str], steps: &[(&str, &str)]) -> TerminalRun {
         let mut command = Command::new("python3");
         command.env("TERMINAL_COLUMNS", columns.to_string());
         for name in ["PEGBOARD_MODEL", "PEGBOARD_CONFIG", "PEGBOARD_LOG", "NO_COLOR"] {
@@ -32,11 +32,11 @@ impl Place {
         let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
         assert_eq!(seen["left"], json!([]), "not all was seen:\n{}", seen["screen"].as_str().unwrap_or_default());
         let text = |key: &str| seen[key].as_str().expect("a text").to_owned();
-        Seen { code: seen["code"].as_i64().expect("a code"), screen: text("screen"), raw: text("raw") }
+        TerminalRun { code: seen["code"].as_i64().expect("a code"), screen: text("screen"), raw: text("raw") }
     }
 }
 
-fn shown(seen: &Seen) -> String {
+fn shown(seen: &TerminalRun) -> String {
     masked(&format!("exit {}\n{}", seen.code, seen.screen))
 }
 
@@ -51,7 +51,7 @@ fn one_prompt_on_a_terminal() {
     );
     insta::assert_snapshot!(shown(&seen));
     assert!(seen.raw.contains("\u{1b}[1m\u{1b}[36m→"), "there are no colours");
-    assert!(place.told(2).contains("not now"), "the model does not learn why");
+    assert!(place.request_text(2).contains("not now"), "the model does not learn why");
     place.provider.assert_clean();
 }
 
@@ -119,7 +119,7 @@ fn a_conversation_on_a_terminal() {
     ];
     let seen = place.on_terminal(&[], &steps);
     insta::assert_snapshot!(shown(&seen));
-    assert!(place.told(1).contains("blue"));
+    assert!(place.request_text(1).contains("blue"));
     place.provider.assert_clean();
 }
 
@@ -132,7 +132,7 @@ fn text_typed_while_the_model_works_becomes_the_next_prompt() {
     let steps = [("> ", "tell me a story\r"), ("A long", "hello\r"), ("Hello again.", ""), ("> ", "/quit\r")];
     let seen = place.on_terminal(&[], &steps);
     insta::assert_snapshot!(shown(&seen));
-    assert!(place.told(1).contains("hello"), "{}", place.told(1));
+    assert!(place.request_text(1).contains("hello"), "{}", place.request_text(1));
     place.provider.assert_clean();
 }
 
@@ -152,8 +152,8 @@ fn the_beginning_of_a_line_waits_behind_whole_lines() {
     ];
     let seen = place.on_terminal(&[], &steps);
     assert_eq!(seen.code, 0, "{}", seen.screen);
-    assert!(place.told(1).contains("hello"), "{}", place.told(1));
-    assert!(place.told(2).contains("and then what?"), "{}", place.told(2));
+    assert!(place.request_text(1).contains("hello"), "{}", place.request_text(1));
+    assert!(place.request_text(2).contains("and then what?"), "{}", place.request_text(2));
     place.provider.assert_clean();
 }
 
@@ -175,8 +175,8 @@ fn text_typed_before_a_question_does_not_answer_it() {
     ];
     let seen = place.on_terminal(&[], &steps);
     assert_eq!(seen.code, 0, "{}", seen.screen);
-    assert!(place.told(1).contains("the user declined"), "{}", place.told(1));
-    assert!(place.told(2).contains("y hello"), "{}", place.told(2));
+    assert!(place.request_text(1).contains("the user declined"), "{}", place.request_text(1));
+    assert!(place.request_text(2).contains("y hello"), "{}", place.request_text(2));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_question_that_is_interrupted_takes_nothing_from_the_prompt() {
     let seen = place.on_terminal(&[], &steps);
     assert_eq!(seen.code, 0, "{}", seen.screen);
     assert!(seen.screen.contains("cancelled"), "{}", seen.screen);
-    assert!(place.told(1).contains("what happened?"), "{}", place.told(1));
+    assert!(place.request_text(1).contains("what happened?"), "{}", place.request_text(1));
     place.provider.assert_clean();
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Place, each};
+use super::{Place, in_each_sandbox};
 
 /// Returns the state of a file that a change of any attribute changes.
 fn state(path: &Path) -> (u32, u32, u32, i64, (i64, i64)) {
@@ -53,7 +53,7 @@ fn targets(place: &Place) -> Vec<PathBuf> {
 #[tokio::test]
 async fn attributes_of_files_outside_stay() {
     let outside = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    each(
+    in_each_sandbox(
         "attributes",
         |settings| settings.readable = vec![outside.join(format!("shell-attributes-{}/readable", kind_of(settings)))],
         async |place| {
@@ -72,7 +72,7 @@ async fn attributes_of_files_outside_stay() {
 /// The first process inside is a program of the system outside.
 #[tokio::test]
 async fn the_program_that_confines_cannot_be_changed() {
-    each(
+    in_each_sandbox(
         "program",
         |_| (),
         async |place| {
@@ -108,7 +108,7 @@ async fn programs_that_keep_modes_and_times() {
         ("touch new; echo $?; ls new", "0\nnew\n", "0\nnew\n"),
         (git.as_str(), "0\nf\n", "128\n"),
     ];
-    each(
+    in_each_sandbox(
         "keep",
         |_| (),
         async |place| {

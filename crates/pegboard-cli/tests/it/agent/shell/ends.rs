@@ -9,7 +9,7 @@ use std::{
 
 use pegboard_agent::{Program, shell::Shell};
 
-use super::{KINDS, PATIENCE, PROGRAM, Place, each, settings};
+use super::{KINDS, PATIENCE, PROGRAM, Place, in_each_sandbox, settings};
 
 /// A script that starts everything that could outlive a command.
 const LEAVING: &str = "setsid sleep 1000 & nohup sleep 1000 > /dev/null 2>&1 & (setsid bash -c 'sleep 1000 & sleep 1000' &); \
@@ -17,7 +17,7 @@ const LEAVING: &str = "setsid sleep 1000 & nohup sleep 1000 > /dev/null 2>&1 & (
 
 #[tokio::test]
 async fn what_a_command_leaves_behind_ends_with_it() {
-    each(
+    in_each_sandbox(
         "left",
         |_| (),
         async |place| {
@@ -30,16 +30,16 @@ async fn what_a_command_leaves_behind_ends_with_it() {
 
 #[tokio::test]
 async fn a_command_that_is_given_up_ends() {
-    each(
+    in_each_sandbox(
         "dropped",
         |_| (),
         async |place| {
             let shell = std::sync::Arc::clone(&place.shell);
             let task = tokio::spawn(async move { shell.run(&format!("{LEAVING}; sleep 1000"), None).await });
-            place.assert_soon_there("started").await;
-            place.assert_soon_running().await;
+            place.wait_for_file("started").await;
+            place.wait_until_running().await;
             task.abort();
-            place.assert_soon_empty().await;
+            place.wait_until_empty().await;
         },
     )
     .await;
@@ -47,18 +47,18 @@ async fn a_command_that_is_given_up_ends() {
 
 #[tokio::test]
 async fn a_command_ends_with_whoever_ordered_it() {
-    each(
+    in_each_sandbox(
         "killed",
         |_| (),
         async |place| {
             let temporary = place.outside.join("temporary");
             fs::create_dir(&temporary).expect("a folder");
             let mut agent = Agent::start(place, &format!("{LEAVING}; sleep 1000"), &[], &temporary);
-            place.assert_soon_there("started").await;
-            place.assert_soon_running().await;
+            place.wait_for_file("started").await;
+            place.wait_until_running().await;
             agent.0.kill().expect("it runs");
             agent.0.wait().expect("it ends");
-            place.assert_soon_empty().await;
+            place.wait_until_empty().await;
             // The confining program tidies up last.
             let start = std::time::Instant::now();
             while fs::read_dir(&temporary).expect("a folder").next().is_some() {
@@ -79,14 +79,14 @@ async fn a_command_ends_with_its_watcher() {
         // Without a sandbox nothing keeps a command from doing it itself.
         let last = if kind == "none" { "kill -9 $PPID; sleep 1000" } else { "sleep 1000" };
         let mut agent = Agent::start(&place, &format!("{LEAVING}; {last}"), &[], &temporary);
-        place.assert_soon_there("started").await;
+        place.wait_for_file("started").await;
         if kind != "none" {
             let watcher = place.watcher().expect("it watches");
             let kill = Command::new("kill").args(["-9", &watcher.to_string()]).status();
             assert!(kill.expect("it is installed").success(), "{kind}");
         }
         assert!(!agent.0.wait().expect("it ends").success(), "{kind}: nobody says how it ended");
-        place.assert_soon_empty().await;
+        place.wait_until_empty().await;
         assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "{kind}: temporary files are left");
     }
 }
@@ -94,7 +94,7 @@ async fn a_command_ends_with_its_watcher() {
 /// Where commands have a process namespace, the kernel ends them when its first process is gone.
 #[tokio::test]
 async fn a_command_ends_when_all_that_confines_it_is_killed() {
-    each(
+    in_each_sandbox(
         "all-killed",
         |_| (),
         async |place| {
@@ -104,7 +104,7 @@ async fn a_command_ends_when_all_that_confines_it_is_killed() {
             let temporary = place.outside.join("temporary");
             fs::create_dir(&temporary).expect("a folder");
             let mut agent = Agent::start(place, &format!("{LEAVING}; sleep 1000"), &[], &temporary);
-            place.assert_soon_there("started").await;
+            place.wait_for_file("started").await;
             let watcher = place.watcher().expect("it watches");
             let stat = fs::read_to_string(format!("/proc/{watcher}/stat")).expect("it runs");
             let keeper = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)).expect("a parent");
@@ -114,7 +114,7 @@ async fn a_command_ends_when_all_that_confines_it_is_killed() {
                 assert!(Command::new("kill").args(both).status().expect("it is installed").success());
             }
             assert!(!agent.0.wait().expect("it ends").success(), "{}: nobody says how it ended", place.kind);
-            place.assert_soon_empty().await;
+            place.wait_until_empty().await;
         },
     )
     .await;
@@ -122,7 +122,7 @@ async fn a_command_ends_when_all_that_confines_it_is_killed() {
 
 #[tokio::test]
 async fn what_a_command_closes_is_removed() {
-    each(
+    in_each_sandbox(
         "closes",
         |_| (),
         async |place| {
@@ -140,7 +140,7 @@ async fn what_a_command_closes_is_removed() {
 
 #[tokio::test]
 async fn the_agents_environment_and_open_files_stay_its_own() {
-    each(
+    in_each_sandbox(
         "secrets",
         |_| (),
         async |place| {

@@ -10,7 +10,7 @@ use std::{
 
 use pegboard_agent::shell::ApiAccess;
 
-use super::{Place, each};
+use super::{Place, in_each_sandbox};
 
 /// Starts a tool API that answers one request with what it was sent.
 fn answer_once() -> (Api, thread::JoinHandle<()>) {
@@ -56,13 +56,13 @@ async fn the_tool_api_is_reachable_and_nothing_else() {
         assert!(ran.stdout.starts_with("HTTP/1.0 200 OK\n\nGET /x HTTP/1.0\n"), "{kind}: {ran:?}");
         assert!(ran.stdout.contains("Authorization: Bearer the-token"), "{kind}: {ran:?}");
         answering.join().expect("it answered");
-        place.assert_in_order().await;
+        place.assert_clean().await;
     }
 }
 
 #[tokio::test]
 async fn other_files_cannot_be_read() {
-    each(
+    in_each_sandbox(
         "reads",
         |_| (),
         async |place| {
@@ -103,7 +103,7 @@ async fn other_files_cannot_be_read() {
 
 #[tokio::test]
 async fn nothing_outside_can_be_changed() {
-    each(
+    in_each_sandbox(
         "writes",
         |_| (),
         async |place| {
@@ -147,7 +147,7 @@ async fn nothing_outside_can_be_changed() {
 
 #[tokio::test]
 async fn other_processes_are_out_of_reach() {
-    each(
+    in_each_sandbox(
         "processes",
         |_| (),
         async |place| {

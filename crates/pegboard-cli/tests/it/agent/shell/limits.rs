@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pegboard_agent::shell::{CommandOutput, ExceededLimit, ShellSettings};
 
-use super::{Place, each};
+use super::{Place, in_each_sandbox};
 
 const MIB: u64 = 1 << 20;
 
@@ -21,13 +21,13 @@ async fn check(place: &Place, command: &str, ended_by: Option<ExceededLimit>) ->
     let ran = place.run(command).await;
     assert_eq!(ran.ended_by, ended_by, "{}: `{command}`: {ran:?}", place.kind);
     assert_ne!(ran.exit_code, 0, "{}: `{command}`: {ran:?}", place.kind);
-    place.assert_in_order().await;
+    place.assert_clean().await;
     ran
 }
 
 #[tokio::test]
 async fn a_fork_bomb_is_contained() {
-    each("forks", small, async |place| {
+    in_each_sandbox("forks", small, async |place| {
         for bomb in [
             "for i in $(seq 100); do sleep 1000 & done; wait",
             // The usual one; it would end by itself, should nothing else end it.
@@ -44,7 +44,7 @@ async fn a_fork_bomb_is_contained() {
 
 #[tokio::test]
 async fn memory_is_limited_for_one_and_for_all() {
-    each("memory", small, async |place| {
+    in_each_sandbox("memory", small, async |place| {
         let ran = place.run("ulimit -d; ulimit -c; tail /dev/zero").await;
         assert_eq!(ran.stdout, format!("{}\n0\n", 256 * 1024), "{}", place.kind);
         // Whichever comes first.
@@ -59,7 +59,7 @@ async fn memory_is_limited_for_one_and_for_all() {
 
 #[tokio::test]
 async fn disk_is_limited_by_bytes_and_by_files() {
-    each("disk", small, async |place| {
+    in_each_sandbox("disk", small, async |place| {
         let one = check(place, "yes > file", None).await;
         // Ended by the signal for files that are too large.
         assert_eq!(one.exit_code, 128 + 25, "{one:?}");
@@ -77,7 +77,7 @@ async fn disk_is_limited_by_bytes_and_by_files() {
 
 #[tokio::test]
 async fn what_cannot_be_measured_ends_the_command_and_can_be_removed() {
-    each("unmeasured", small, async |place| {
+    in_each_sandbox("unmeasured", small, async |place| {
         // Too deep.
         check(place, "for i in $(seq 260); do mkdir d; cd d; done; sleep 1000", Some(ExceededLimit::Disk)).await;
         assert_eq!(place.run("rm -rf d; ls").await.stdout, "", "{}", place.kind);
@@ -112,7 +112,7 @@ fn python(program: &str) -> String {
 
 #[tokio::test]
 async fn what_has_no_name_is_counted() {
-    each("nameless", small, async |place| {
+    in_each_sandbox("nameless", small, async |place| {
         // Half of each file is still seen without a privilege.
         let mapped = "import ctypes, os, time
 libc = ctypes.CDLL(None)
@@ -143,7 +143,7 @@ while True: os.rename('a/x', 'b/x'); os.rename('b/x', 'a/x')";
 /// Shared memory that counts for no process, released by the process that filled it.
 #[tokio::test]
 async fn memory_that_no_process_has_is_noticed() {
-    each("unmapped", small, async |place| {
+    in_each_sandbox("unmapped", small, async |place| {
         let shared = "import mmap, time
 held = []
 for i in range(6):
@@ -161,7 +161,7 @@ time.sleep(99)";
 
 #[tokio::test]
 async fn temporary_files_are_limited() {
-    each(
+    in_each_sandbox(
         "temporary",
         |settings| (small(settings), settings.temporary_bytes = MIB).0,
         async |place| {
@@ -187,7 +187,7 @@ async fn temporary_files_are_limited() {
 
 #[tokio::test]
 async fn endless_output_is_cut() {
-    each("endless", small, async |place| {
+    in_each_sandbox("endless", small, async |place| {
         for command in ["yes", "yes >&2", "cat /dev/zero", "cat /dev/urandom"] {
             let ran = place.shell.run(command, Some(Duration::from_millis(500))).await.expect("it runs");
             assert_eq!(ran.ended_by, Some(ExceededLimit::Timeout), "{command}");
@@ -199,7 +199,7 @@ async fn endless_output_is_cut() {
 
 #[tokio::test]
 async fn what_runs_for_ever_is_ended_with_all_it_started() {
-    each("forever", small, async |place| {
+    in_each_sandbox("forever", small, async |place| {
         let commands = [
             "sleep 1000",
             "while :; do :; done",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pegboard_agent::shell::{ExceededLimit, ShellError};
 
-use super::{Place, each};
+use super::{Place, in_each_sandbox};
 
 /// Checks the standard output of a command, and how it ends.
 async fn check(place: &Place, command: &str, code: i32, stdout: &str) {
@@ -15,7 +15,7 @@ async fn check(place: &Place, command: &str, code: i32, stdout: &str) {
 
 #[tokio::test]
 async fn exit_codes_and_signals() {
-    each(
+    in_each_sandbox(
         "codes",
         |_| (),
         async |place| {
@@ -35,7 +35,7 @@ async fn exit_codes_and_signals() {
 
 #[tokio::test]
 async fn the_working_folder_persists() {
-    each(
+    in_each_sandbox(
         "persists",
         |_| (),
         async |place| {
@@ -54,7 +54,7 @@ async fn the_working_folder_persists() {
 
 #[tokio::test]
 async fn output_is_text_without_control_characters() {
-    each(
+    in_each_sandbox(
         "text",
         |settings| settings.output_bytes = 1000,
         async |place| {
@@ -71,7 +71,7 @@ async fn output_is_text_without_control_characters() {
 
 #[tokio::test]
 async fn what_no_command_can_be_is_refused() {
-    each(
+    in_each_sandbox(
         "refused",
         |settings| settings.max_timeout = Duration::from_secs(5),
         async |place| {
@@ -90,7 +90,7 @@ async fn what_no_command_can_be_is_refused() {
 
 #[tokio::test]
 async fn a_clean_environment() {
-    each(
+    in_each_sandbox(
         "environment",
         |settings| settings.environment.push(("EXTRA".into(), "a b".into())),
         async |place| {
@@ -100,9 +100,9 @@ async fn a_clean_environment() {
             // The mark by which other tests find what is left.
             tokio::select! {
                 ran = place.run("touch there; sleep 1000") => panic!("{ran:?}"),
-                () = place.assert_soon_running() => {}
+                () = place.wait_until_running() => {}
             }
-            place.assert_soon_empty().await;
+            place.wait_until_empty().await;
         },
     )
     .await;
@@ -124,7 +124,7 @@ except OSError: pass
 read, write = os.pipe()
 if os.fork() == 0: os.write(write, b'child\\n'); os._exit(0)
 os.wait(); print(os.read(read, 9).decode(), end='')";
-    each(
+    in_each_sandbox(
         "ordinary",
         |_| (),
         async |place| {
@@ -147,6 +147,6 @@ async fn without_a_sandbox_there_are_limits_and_a_warning() {
     assert!(place.shell.sandbox().to_string().contains("WITHOUT A SANDBOX"));
     check(&place, "echo bare", 0, "bare\n").await;
     let ran = place.shell.run("setsid sleep 1000 & sleep 1000", Some(Duration::from_secs(1))).await.expect("it runs");
-    assert_eq!(ran.ended_by, Some(ExceededLimit::Timeout));
-    place.assert_in_order().await;
+    assert_eq!(ran.ended_by, Some(Ending::Timeout));
+    place.assert_clean().await;
 }

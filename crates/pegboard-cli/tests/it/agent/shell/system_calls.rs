@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use super::{Place, each};
+use super::{Place, in_each_sandbox};
 
 /// The prelude of every attempt below. It prints failures, and nothing else does.
 const BEGIN: &str = "import ctypes, os, platform, resource, socket
@@ -74,7 +74,7 @@ async fn no_socket_leads_out() {
         ("socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)", REFUSED),
         ("socket.socket().listen()", REFUSED),
     ];
-    each(
+    in_each_sandbox(
         "sockets",
         |_| (),
         async |place| {
@@ -92,7 +92,7 @@ async fn no_socket_leads_out() {
 
 #[tokio::test]
 async fn other_processes_keep_their_limits() {
-    each(
+    in_each_sandbox(
         "others",
         |_| (),
         async |place| {
@@ -160,7 +160,7 @@ async fn the_system_is_out_of_reach() {
         ("call((16, 29), os.open('.', os.O_RDONLY), 0x40086602, 0)", REFUSED),
         ("call((16, 29), os.open('.', os.O_RDONLY), 0x401c5820, 0)", REFUSED),
     ];
-    each(
+    in_each_sandbox(
         "system",
         |_| (),
         async |place| {
