@@ -19,7 +19,7 @@ pub(super) struct Call<'a> {
     pub(super) plan: &'a Plan,
     /// The schema of the arguments.
     pub(super) schema: &'a Value,
-    /// What it is called with.
+    /// The checked arguments.
     pub(super) arguments: Arguments,
     /// The objects that arguments refer to.
     pub(super) found: BTreeMap<String, Value>,

@@ -1,5 +1,5 @@
-//! The throughput of the gateway: requests per second of each kind, as a share of `/health` in the
-//! same run.
+//! Throughput of the gateway in requests per second, each kind as a share of `/health` in the same
+//! run: what a search adds to a request that does nothing.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -17,7 +17,7 @@ use crate::{gateway, say};
 /// The tools of the demo.
 const DEMO: &str = "crates/pegboard-demo/catalog/tools.jsonl";
 
-/// What the README searches for.
+/// The query of the README.
 const QUERIES: [&str; 1] = ["overdue invoices"];
 
 /// Connections that ask at the same time.
@@ -35,7 +35,7 @@ struct RequestKind {
     requests: Vec<Vec<u8>>,
 }
 
-/// What was measured of a kind.
+/// The measurements of one kind of request.
 struct Rate {
     per_second: f64,
     /// Processor time of the gateway for one request.

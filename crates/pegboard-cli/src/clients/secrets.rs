@@ -353,7 +353,7 @@ fn secrets_in_address(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = password(text).into_iter().collect();
     let path = text[host..].find(['/', '?', '#']).map_or(text.len(), |at| host + at);
     let query = text[path..].find(['?', '#']).map_or(text.len(), |at| path + at);
-    // Who knows a path with a token in it needs to know nothing else.
+    // A path with a token in it is enough to use the server.
     found.extend(pieces(text, path..query, '/').filter(|piece| looks_like_token(&text[piece.clone()])));
     for piece in pieces(text, (query + 1).min(text.len())..text.len(), '&') {
         if let Some((name, value)) = text[piece.clone()].split_once('=')

@@ -115,7 +115,7 @@ impl Server {
             }
             (ServerTransport::Remote { url, headers, .. }, ServerTransport::Remote { url: u, headers: h, .. }) => {
                 let is_url = normal(url) == normal(u) || is_value(url, u) && url != u && host(url) == host(u);
-                // Who has no headers signs in some other way, at the same server.
+                // An entry without headers authenticates in another way, at the same server.
                 is_url && (headers.is_empty() || h.is_empty() || is_map(headers, h, is_value))
             }
             _ => false,

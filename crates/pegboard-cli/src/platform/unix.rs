@@ -41,16 +41,16 @@ impl StopSignals {
 
     /// Waits for the next signal; `None` if none can come.
     pub(crate) async fn next(&mut self) -> Option<Stop> {
-        async fn received(signal: &mut Option<Signal>) -> Option<()> {
+        async fn next_signal(signal: &mut Option<Signal>) -> Option<()> {
             match signal {
                 Some(signal) => signal.recv().await,
                 None => std::future::pending().await,
             }
         }
         tokio::select! {
-            got = received(&mut self.interrupt) => got.map(|()| Stop::Interrupt),
-            got = received(&mut self.terminate) => got.map(|()| Stop::Terminate),
-            got = received(&mut self.hangup) => got.map(|()| Stop::Terminate),
+            got = next_signal(&mut self.interrupt) => got.map(|()| Stop::Interrupt),
+            got = next_signal(&mut self.terminate) => got.map(|()| Stop::Terminate),
+            got = next_signal(&mut self.hangup) => got.map(|()| Stop::Terminate),
         }
     }
 }

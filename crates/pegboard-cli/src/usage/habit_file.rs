@@ -104,7 +104,7 @@ struct StoredScope {
 
 type StoredHabit = (Vec<String>, String, f64, u64);
 
-fn written(habit: &Habit) -> StoredHabit {
+fn to_stored(habit: &Habit) -> StoredHabit {
     (habit.stems.clone(), habit.tool.clone(), habit.strength, habit.at)
 }
 
@@ -114,7 +114,7 @@ impl StoredScope {
             catalog: scope.catalog.clone(),
             holder: scope.holder.clone(),
             name: part.name.clone(),
-            habits: part.habits.iter().map(written).collect(),
+            habits: part.habits.iter().map(to_stored).collect(),
         }
     }
 }
@@ -145,7 +145,7 @@ fn shrink(scope: &Scope, part: &mut ScopeHabits, most: usize) {
     let mut habits = Habits::from_list(settings, part.habits.drain(..), u64::MAX);
     let mut size = size_of(&StoredScope::of(scope, part));
     habits.keep_strongest(|habit| {
-        size += size_of(&written(habit));
+        size += size_of(&to_stored(habit));
         size <= most
     });
     part.habits = habits.iter().cloned().collect();

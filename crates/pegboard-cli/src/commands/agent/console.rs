@@ -107,7 +107,7 @@ impl AgentConsole {
         }
         if !terminal::is_attended() {
             if let Some((tool, grant)) = ask.refuse() {
-                self.display.refused(&tool)?;
+                self.display.show_refused(&tool)?;
                 if !self.refused.contains(&grant) {
                     self.refused.push(grant);
                 }

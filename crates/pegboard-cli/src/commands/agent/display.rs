@@ -117,7 +117,7 @@ pub(super) trait RunDisplay {
     fn question(&mut self, ask: &UserQuestion) -> Result<(), CliError>;
 
     /// Shows that a call was refused because the user cannot be asked.
-    fn refused(&mut self, tool: &str) -> Result<(), CliError>;
+    fn show_refused(&mut self, tool: &str) -> Result<(), CliError>;
 
     /// Shows the result; `None` if the run was stopped.
     fn end(&mut self, ended: Option<Result<&RunAnswer, &RunError>>, spent: &RunCost) -> Result<(), CliError>;

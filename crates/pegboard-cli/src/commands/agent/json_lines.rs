@@ -52,7 +52,7 @@ impl RunDisplay for JsonLines {
         Ok(out.flush()?)
     }
 
-    fn refused(&mut self, tool: &str) -> Result<(), CliError> {
+    fn show_refused(&mut self, tool: &str) -> Result<(), CliError> {
         print(&json!({"event": "refused", "tool": tool, "reason": "it needs approval, and there is no terminal to ask \
                      on"}))
     }

@@ -23,7 +23,7 @@ const MAX_COLUMNS: usize = 1000;
 const MAX_QUESTION: usize = 4000;
 
 /// The reason for the model if the user cannot be asked.
-const NOBODY: &str = "it needs your approval, and there is no terminal to ask on";
+const NO_TERMINAL: &str = "it needs your approval, and there is no terminal to ask on";
 
 /// A question, and the channel for the answer.
 pub(super) enum UserQuestion {
@@ -90,7 +90,7 @@ impl UserQuestion {
     pub(super) fn refuse(self) -> Option<(String, String)> {
         match self {
             Self::Approve(request, reply) => {
-                let _ = reply.send(ApprovalDecision::Deny(NOBODY.to_owned()));
+                let _ = reply.send(ApprovalDecision::Deny(NO_TERMINAL.to_owned()));
                 let grant = full_name(&request);
                 Some((request.tool, grant))
             }
@@ -191,8 +191,8 @@ impl Human for TerminalUser {
             let (reply, verdict) = oneshot::channel();
             // A user who is gone does not consent.
             match self.asks.send(UserQuestion::Approve(request, reply)).await {
-                Ok(()) => verdict.await.unwrap_or_else(|_| ApprovalDecision::Deny(NOBODY.to_owned())),
-                Err(_) => ApprovalDecision::Deny(NOBODY.to_owned()),
+                Ok(()) => verdict.await.unwrap_or_else(|_| ApprovalDecision::Deny(NO_TERMINAL.to_owned())),
+                Err(_) => ApprovalDecision::Deny(NO_TERMINAL.to_owned()),
             }
         })
     }

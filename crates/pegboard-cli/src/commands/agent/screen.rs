@@ -210,11 +210,11 @@ impl Screen {
 
 /// Joins names on one line; `None` if there are none.
 fn join_names(names: &[&String]) -> Option<String> {
-    let told = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+    let listed = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
     match names.len() {
         0 => None,
-        1..=MAX_NAMES => Some(told),
-        all => Some(format!("{told} and {} more", all - MAX_NAMES)),
+        1..=MAX_NAMES => Some(listed),
+        all => Some(format!("{listed} and {} more", all - MAX_NAMES)),
     }
 }
 
@@ -292,7 +292,7 @@ impl RunDisplay for Screen {
         Ok(())
     }
 
-    fn refused(&mut self, _tool: &str) -> Result<(), CliError> {
+    fn show_refused(&mut self, _tool: &str) -> Result<(), CliError> {
         self.break_line()?;
         if !std::mem::replace(&mut self.has_advised, true) {
             warn(

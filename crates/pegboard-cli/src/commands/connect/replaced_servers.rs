@@ -52,7 +52,7 @@ pub(super) fn find_replaced_servers(
             continue;
         };
         let fits = |at: &usize| !used[*at] && own[*at].1.covers(server);
-        // One that is equal to the letter goes first, so that no other takes its place.
+        // An exact match goes first, so that no other takes its place.
         let exact = (0..own.len()).filter(fits).find(|at| own[*at].1.is_same(server));
         match exact.or_else(|| (0..own.len()).find(fits)) {
             None => replaced.staying.push((name, "it is not in the configuration")),

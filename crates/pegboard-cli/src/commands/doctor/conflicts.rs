@@ -132,14 +132,14 @@ fn check_tool_limit(checked_servers: &[CheckedServer], checked_config: &CheckedC
     }
     let tools: usize = checked_servers.iter().map(|checked_server| checked_server.tools.len()).sum();
     let limit = gateway.discovery.max_tools_limit;
-    let (fits, advice) = recommended(tools);
+    let (fits, advice) = recommended_limits(tools);
     let message = format!("{}, but `maxToolsLimit` is {limit}", count(tools, "tool"));
     let hint = format!("the recommended value is {advice}");
     (tools > 0 && !fits.contains(&limit)).then(|| Finding::note(Check::ToolLimit, message, hint))
 }
 
 /// Returns the limits that the `gateway` reference document recommends for so many tools.
-fn recommended(tools: usize) -> (RangeInclusive<usize>, &'static str) {
+fn recommended_limits(tools: usize) -> (RangeInclusive<usize>, &'static str) {
     match tools {
         ..50 => (0..=0, "0, which lists all tools without a search"),
         50..100 => (50..=75, "50 to 75"),

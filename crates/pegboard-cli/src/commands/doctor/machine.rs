@@ -36,7 +36,7 @@ pub(super) fn check_listen_address(config: &Config, flag: Option<&str>, own: &[u
         findings.push(public(address, config.listen.allow_public));
     }
     if let Err(error) = TcpListener::bind(address) {
-        findings.extend(taken(address, &error, named.is_some(), own));
+        findings.extend(explain_listen_error(address, &error, named.is_some(), own));
     }
     findings
 }
@@ -52,7 +52,7 @@ fn public(address: SocketAddr, is_allowed: bool) -> Finding {
 
 /// Explains an address that cannot be used. Clients that start Pegboard themselves do without it,
 /// so it is an error only if the address was set explicitly.
-fn taken(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) -> Option<Finding> {
+fn explain_listen_error(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) -> Option<Finding> {
     if error.kind() != io::ErrorKind::AddrInUse {
         let message = format!("cannot listen on `{address}`: {error}");
         let hint = "choose another address with `pegboard.listen` or `--listen`; ports below 1024 need privileges";

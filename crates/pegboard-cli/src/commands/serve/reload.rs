@@ -102,7 +102,7 @@ impl ConfigWatcher {
 
     /// Returns the versions of the files at the last attempt to read them.
     fn last_versions(&self) -> FileVersions {
-        self.files.clone().into_iter().chain(self.model.seen()).collect()
+        self.files.clone().into_iter().chain(self.model.last_seen()).collect()
     }
 
     async fn reload(&mut self) -> Result<Change, String> {

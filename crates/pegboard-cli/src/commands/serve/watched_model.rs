@@ -49,7 +49,7 @@ impl WatchedModel {
     }
 
     /// Returns the selected file, with its version at the last attempt to read it.
-    pub(super) fn seen(&self) -> Option<(PathBuf, FileVersion)> {
+    pub(super) fn last_seen(&self) -> Option<(PathBuf, FileVersion)> {
         self.wanted.clone().map(|wanted| (wanted.path, wanted.version))
     }
 

@@ -94,7 +94,7 @@ impl Text {
     }
 
     /// Adds lines in one style, wrapped between words.
-    fn wrapped(&mut self, style: Style, indent: usize, words: &str, most: usize) {
+    fn push_wrapped(&mut self, style: Style, indent: usize, words: &str, most: usize) {
         for line in wrap(&clean(words), self.width.saturating_sub(indent).max(1), most) {
             self.push(style, &format!("{:indent$}{line}", ""));
         }
@@ -120,7 +120,7 @@ fn head(status: &Status, text: &mut Text) {
     text.line(FAINT, &file(status));
     if let Some(reason) = &configuration.refused {
         let reason = one_line(reason);
-        text.wrapped(BAD, 0, &format!("file rejected, previous one in use: {reason}"), MAX_NOTE_LINES);
+        text.push_wrapped(BAD, 0, &format!("file rejected, previous one in use: {reason}"), MAX_NOTE_LINES);
     }
 }
 
@@ -141,7 +141,7 @@ fn servers(status: &Status, text: &mut Text) {
     let servers = format_count(status.servers.len() as u64, "server", "servers");
     let states = if states.is_empty() { String::new() } else { format!(" ({})", states.join(", ")) };
     let tools = format_count(status.tools as u64, "tool", "tools");
-    text.wrapped(PLAIN, 0, &format!("{servers}{states}, {tools} for clients"), MAX_NOTE_LINES);
+    text.push_wrapped(PLAIN, 0, &format!("{servers}{states}, {tools} for clients"), MAX_NOTE_LINES);
 }
 
 fn sessions(status: &Status, text: &mut Text) {
@@ -159,7 +159,7 @@ fn sessions(status: &Status, text: &mut Text) {
         clients.push(format!("{} more", format_count(rest as u64, "client", "clients")));
     }
     let clients = if clients.is_empty() { String::new() } else { format!(": {}", clients.join("; ")) };
-    text.wrapped(PLAIN, 0, &format!("{whole}{clients}"), MAX_NOTE_LINES);
+    text.push_wrapped(PLAIN, 0, &format!("{whole}{clients}"), MAX_NOTE_LINES);
 }
 
 fn totals(status: &Status, text: &mut Text) {
@@ -171,12 +171,17 @@ fn totals(status: &Status, text: &mut Text) {
     if let (Some(p50), Some(p99)) = (totals.search_latency.p50_us, totals.search_latency.p99_us) {
         searches.push_str(&format!("; p50 {}, p99 {}", format_short(p50), format_short(p99)));
     }
-    text.wrapped(PLAIN, 0, &searches, MAX_NOTE_LINES);
+    text.push_wrapped(PLAIN, 0, &searches, MAX_NOTE_LINES);
     let lists = format_count(totals.lists, "list", "lists");
-    text.wrapped(PLAIN, 0, &format!("about {} tokens saved in {lists}", count(totals.tokens_saved)), MAX_NOTE_LINES);
+    text.push_wrapped(
+        PLAIN,
+        0,
+        &format!("about {} tokens saved in {lists}", count(totals.tokens_saved)),
+        MAX_NOTE_LINES,
+    );
     if totals.suspended_calls > 0 {
         let calls = format_count(totals.suspended_calls as u64, "call waits", "calls wait");
-        text.wrapped(WAITING, 0, &format!("{calls} for client input"), MAX_NOTE_LINES);
+        text.push_wrapped(WAITING, 0, &format!("{calls} for client input"), MAX_NOTE_LINES);
     }
 }
 
@@ -189,10 +194,10 @@ fn embeddings(status: &Status, text: &mut Text) {
     let without =
         if one.without > 0 { format!(", {} without an embedding", count(one.without)) } else { String::new() };
     let words = format!("embeddings of {}: {embedded} of {tools}{refused}; {asked}{without}", one_line(&one.model));
-    text.wrapped(PLAIN, 0, &words, MAX_NOTE_LINES);
+    text.push_wrapped(PLAIN, 0, &words, MAX_NOTE_LINES);
     if let Some(problem) = &one.problem {
         let words = format!("searching without {}: {}", one.endpoint, one_line(problem));
-        text.wrapped(BAD, 0, &words, MAX_NOTE_LINES);
+        text.push_wrapped(BAD, 0, &words, MAX_NOTE_LINES);
     }
 }
 
@@ -202,11 +207,11 @@ fn pins(status: &Status, text: &mut Text) {
     let others = status.pins.len() - held;
     if held > 0 {
         let words = format!("{} for approval", format_count(held as u64, "tool waits", "tools wait"));
-        text.wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
+        text.push_wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
     }
     if others > 0 {
         let words = format!("{} not as approved, but not held", format_count(others as u64, "tool is", "tools are"));
-        text.wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
+        text.push_wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
     }
     for pin in status.pins.iter().take(MAX_PINS) {
         let held = if pin.is_held { ", held" } else { "" };
@@ -220,7 +225,7 @@ fn pins(status: &Status, text: &mut Text) {
     for pair in alike.iter().take(MAX_PINS) {
         let name = |name: &ToolName| format!("{} of {}", one_line(&name.tool), one_line(&name.server));
         let words = format!("{} looks like {} ({})", name(&pair.second), name(&pair.first), pair.likeness);
-        text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
+        text.push_wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
     }
 }
 
@@ -278,7 +283,7 @@ impl Table {
             text.text.push_str(&format!("{line}  {style}{note}{style:#}\n"));
         } else {
             text.text.push_str(&format!("{}\n", line.trim_end()));
-            text.wrapped(style, 2, &note, MAX_NOTE_LINES);
+            text.push_wrapped(style, 2, &note, MAX_NOTE_LINES);
         }
     }
 }

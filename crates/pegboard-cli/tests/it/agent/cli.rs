@@ -285,7 +285,7 @@ fn nobody_consents_without_a_terminal() {
     let output = place.ask(&["Delete the notes"]);
     insta::assert_snapshot!(show(&output));
     assert!(place.request_text(1).contains("no terminal to ask on"));
-    // Who cannot be asked is not offered to be.
+    // Without a terminal the model has no tool for questions.
     assert!(!place.request_text(0).contains("ask_human"));
     assert_eq!(output.status.code(), Some(1));
     let names = ["files:delete_*", "files___delete_*", "files___delete_file", "delete_file", "files/deleteFile"];
