@@ -1,4 +1,4 @@
-//! Cost of the gateway: latency of calls and searches, memory, and start-up.
+//! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
 pub(crate) mod attack;
 mod isolation;
@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 
 use crate::{gateway, pipe::Pipe, say};
 
-/// Number of measured calls of each kind.
+/// Calls of each kind.
 const CALLS: usize = 2000;
 
-/// Number of calls before the measurement.
+/// Calls that are made first and not counted.
 const WARM_UP: usize = 200;
 
-/// The tools of real servers, if they are available.
+/// Where the tools of real servers are, if they are.
 const FLEET: &str = "../shared/data/fleet/tools.jsonl";
 
 /// Measures the release build. `fleet` names a catalog for the search, if there is one.
@@ -64,12 +64,12 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     startup::run(&fixture, fleet.unwrap_or(FLEET))
 }
 
-/// Returns the quantile `share` of sorted times.
+/// The value below which a share of the sorted times lies.
 pub(crate) fn at(times: &[f64], share: f64) -> f64 {
     times.get(((times.len() - 1) as f64 * share) as usize).copied().unwrap_or_default()
 }
 
-/// Measures `work` repeatedly, and returns the sorted times in microseconds.
+/// Times `work` and sorts what it took, in microseconds.
 fn time(mut work: impl FnMut() -> Result<(), String>) -> Result<Vec<f64>, String> {
     for _ in 0..WARM_UP {
         work()?;
@@ -113,8 +113,8 @@ pub(crate) fn expect_result(message: &Value) -> Result<(), String> {
     Err(format!("not a result: {message}"))
 }
 
-/// A session over one connection that stays open. Written by hand, so that the client costs as
-/// little as possible; it does not support streams, and says so.
+/// A conversation over one connection that stays open. By hand, so that the client costs
+/// as little as possible; it reads no streams, and says so.
 struct Session {
     stream: std::cell::RefCell<BufReader<TcpStream>>,
     host: String,
@@ -198,7 +198,7 @@ const QUERIES: [&str; 8] = [
     "spreadsheet rows",
 ];
 
-/// Measures searches among many tools: times, processor time of one in milliseconds, resident
+/// Searches among many tools: times, processor time of one in milliseconds, resident
 /// memory in megabytes, and the number of tools.
 fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), String> {
     let args = catalog(fleet)?;
@@ -228,7 +228,7 @@ fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), St
     Ok((times, cpu, resident_mb(gateway.pid()), health["tools"].as_u64().unwrap_or_default()))
 }
 
-/// Returns the tool definitions for the fixture.
+/// What lets the fixture offer many tools.
 fn catalog(fleet: &str) -> Result<Value, String> {
     if Path::new(fleet).exists() {
         let fleet = Path::new(fleet).canonicalize().map_err(|error| error.to_string())?;
@@ -238,12 +238,12 @@ fn catalog(fleet: &str) -> Result<Value, String> {
     Ok(json!(["--tools", "2500"]))
 }
 
-/// Returns the processor time of a process so far, in milliseconds.
+/// Processor time of a process so far, in milliseconds.
 fn processor_ms(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
-    // Linux counts in hundredths of a second, regardless of the kernel's own clock.
+    // Linux counts in hundredths of a second, whatever the kernel's own clock is.
     (ticks(11) + ticks(12)) * 10.0
 }
 

@@ -1,6 +1,6 @@
-//! Checks of the `Cargo.toml` files: dependency arrows, crates without a runtime or a network,
-//! numbers of linked packages, and licences. Also checks that the MCP crate is used in one file
-//! only.
+//! What `Cargo.toml` files must not say: arrows between crates that point the wrong way,
+//! a runtime or a network where there is none, a licence that binds our users. And a crate
+//! that is to stay behind one file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::gates;
 
-/// The workspace crates that each crate may depend on, without its tests.
+/// Which crates of the workspace each may depend on, tests aside.
 const ARROWS: [(&str, &[&str]); 18] = [
     // Leaves.
     ("pegboard-core", &[]),
@@ -91,13 +91,13 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("xtask", &[]),
 ];
 
-/// Crates that may not depend on an async runtime or a network stack.
+/// Crates below which nothing may block on a runtime or reach a network.
 const QUIET: [&str; 4] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy", "pegboard-discovery"];
 
-/// Packages of async runtimes and network stacks.
+/// What a runtime or a network stack is made of.
 const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];
 
-/// Maximum number of packages that each crate links, itself included, when a program uses it alone.
+/// How many packages each crate may link, itself included, when a program uses it alone.
 const MOST_LINKED: [(&str, usize); 9] = [
     ("pegboard", 30),
     ("pegboard-core", 20),
@@ -117,7 +117,7 @@ const UNLINKED: [(&str, &[&str]); 3] = [
     ("pegboard-gateway", &["pegboard-engine", "pegboard-llm", "pegboard-tantivy", "opentelemetry"]),
 ];
 
-/// The only file that may use the MCP crate.
+/// The only file that knows the MCP crate.
 const RMCP_FILE: &str = "pegboard-upstream/src/auth/oauth.rs";
 
 /// Licences that ask no more than attribution.
@@ -218,7 +218,7 @@ fn check_quiet(metadata: &Value, problems: &mut Vec<String>) {
     }
 }
 
-/// Checks the number of packages that each crate links, and the forbidden ones.
+/// Each crate links few packages, and not those that it is to do without.
 fn check_linked(problems: &mut Vec<String>) -> Result<(), String> {
     for (name, most) in MOST_LINKED {
         let linked = linked(name)?;
@@ -264,7 +264,7 @@ fn check_licences(metadata: &Value, problems: &mut Vec<String>) {
     }
 }
 
-/// Checks that a crate with frequent breaking changes is used in one file only.
+/// A crate that moves fast is named in one file, so that its next version changes one file.
 fn check_fence(folder: &Path, problems: &mut Vec<String>) {
     for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if path.is_dir() {
@@ -278,7 +278,7 @@ fn check_fence(folder: &Path, problems: &mut Vec<String>) {
     }
 }
 
-/// Returns whether one arm of the expression asks for nothing but attribution.
+/// Whether one arm of the expression asks for nothing but attribution.
 fn is_permissive(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
     // `AND` binds tighter than `OR`; without parentheses that reading is the strict one.

@@ -1,5 +1,4 @@
-//! Comparison with other gateways, all on stdio, one after another in front of the same twenty real
-//! servers.
+//! Pegboard beside other gateways, all on stdio, one after another in front of the same twenty real servers.
 
 use std::{fs, path::Path, process::Command, time::Instant};
 
@@ -13,32 +12,32 @@ use crate::{
     say,
 };
 
-/// Number of searches and calls of each gateway. FastMCP takes a fifth of a second for one.
+/// Searches and calls of each gateway. FastMCP takes a fifth of a second for one.
 const CALLS: usize = 60;
 
-/// Number of calls before the measurement.
+/// Calls that are made first and not counted.
 const WARM_UP: usize = 6;
 
-/// The file of labelled queries.
+/// Requests with the tools that answer them.
 const QUERIES: &str = "testkit/peers/bench/queries.jsonl";
 
-/// The configuration of all gateways.
+/// The configuration that all gateways get.
 const CONFIG: &str = "target/compare.json";
 
-/// The marks around the table in `README.md`.
+/// The lines of `README.md` around the table.
 const MARKS: [&str; 2] = ["<!-- compare:begin -->\n", "<!-- compare:end -->"];
 
 /// One gateway to measure.
 struct Gateway {
     title: &'static str,
-    /// A command that prints a line that ends in the version.
+    /// Prints a line that ends in the version.
     version: &'static [&'static str],
     command: &'static [&'static str],
-    /// The search tool, if there is one.
+    /// The tool that searches, if there is one.
     search: Option<&'static str>,
-    /// The separator between the names of a server and a tool.
+    /// Between the names of a server and a tool.
     separator: &'static str,
-    /// Returns a call of `echo` of the server `everything`.
+    /// A call of `echo` of the server `everything`.
     echo: fn() -> Value,
 }
 
@@ -75,7 +74,7 @@ struct Labelled {
     tools: Vec<String>,
 }
 
-/// The measurements of one gateway.
+/// What was measured of one gateway.
 #[derive(Debug)]
 struct Figures {
     title: String,
@@ -89,14 +88,14 @@ struct Figures {
 
 #[derive(Debug)]
 struct SearchFigures {
-    /// Number of queries with a right tool in the answer.
+    /// Queries with a right tool in the answer.
     found: usize,
     of: usize,
     answer_tokens: usize,
     ms: f64,
 }
 
-/// Measures all gateways, prints the table, and writes it into `README.md` if `is_written`.
+/// Measures all gateways, prints the table, and puts it into `README.md` if wanted.
 pub(crate) fn run(is_written: bool) -> Result<(), String> {
     peers::install()?;
     peers::install_bench()?;
@@ -116,7 +115,7 @@ pub(crate) fn run(is_written: bool) -> Result<(), String> {
     if is_written { write_readme(&table) } else { Ok(()) }
 }
 
-/// Returns the definitions of all tools; each label must be one of them.
+/// The definitions of all tools; each label must be one of them.
 fn list_all(queries: &[Labelled]) -> Result<Vec<Value>, String> {
     let text = fs::read_to_string(CONFIG).map_err(|error| error.to_string())?;
     let mut config: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -162,7 +161,7 @@ fn measure(gateway: &Gateway, queries: &[Labelled], tokens: &CoreBPE) -> Result<
     })
 }
 
-/// Sends all queries once to evaluate the answers, and then again to measure the time.
+/// Asks all queries once for what the answers hold, and then again for the time.
 fn search(
     pipe: &mut Pipe,
     tool: &str,
@@ -187,13 +186,13 @@ fn search(
     Ok(SearchFigures { found, of: queries.len(), answer_tokens: at(&sizes, 0.5) as usize, ms })
 }
 
-/// Returns the text of a result, as the model reads it.
+/// The text of a result, as the model reads it.
 fn answer_text(answer: &Value) -> String {
     let parts = answer["result"]["content"].as_array().into_iter().flatten();
     parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns whether the name occurs, and not only as a part of another one.
+/// Whether the name occurs, and not only as a part of another one.
 fn names_tool(text: &str, name: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || "_-".contains(character);
     text.match_indices(name)
@@ -219,7 +218,7 @@ fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Returns the last word of the program's version output.
+/// The last word that the program prints about itself.
 fn version(words: &[&str]) -> Result<String, String> {
     let output = command(words).output().map_err(|error| format!("cannot run `{}`: {error}", words[0]))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -237,7 +236,7 @@ fn read_queries(text: &str) -> Result<Vec<Labelled>, String> {
     text.lines().map(read).collect()
 }
 
-/// Returns a Markdown table with a column for each gateway.
+/// A Markdown table with a column for each gateway.
 fn table(figures: &[Figures], servers: usize, tools: usize, tokens: usize) -> String {
     let row = |title: &str, cell: &dyn Fn(&Figures) -> String| {
         let cells: Vec<String> = figures.iter().map(cell).collect();
@@ -264,7 +263,7 @@ fn milliseconds(ms: f64) -> String {
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// Returns the number with commas between groups of three digits.
+/// The number with commas between groups of three digits.
 fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -278,7 +277,7 @@ fn write_readme(table: &str) -> Result<(), String> {
     fs::write("README.md", filled).map_err(|error| format!("cannot write `README.md`: {error}"))
 }
 
-/// Returns the text with the table between the marks.
+/// The text with the table between the marks.
 fn fill(text: &str, table: &str) -> Option<String> {
     let (before, rest) = text.split_once(MARKS[0])?;
     let (_, after) = rest.split_once(MARKS[1])?;

@@ -16,17 +16,17 @@ struct Run {
     revision: &'static str,
     /// Whether tools are hidden behind a search.
     search: bool,
-    /// The protocol version of the server behind the gateway.
+    /// What the server behind the gateway speaks.
     upstream: &'static str,
     /// Scenarios that cannot pass in this pairing, and why.
     known: &'static [(&'static str, &'static str)],
 }
 
-/// Scenarios that fail with a legacy server: it learns the capabilities of its client once, and
-/// asks one question at a time under names of its own choosing. The gateway cannot undo that.
+/// A legacy server learns what its client can do once, and asks one thing at a time under
+/// names of its own choosing: none of that can be undone in between.
 ///
-/// The suite also leaves a question open, and a question on a pipe that could be another client's
-/// is rejected: so none of its later ones are asked. The supported cases are tested in
+/// The suite also leaves a question open, and a question on a pipe that could be another
+/// client's is refused: so none of its later ones are asked. What crosses is tested in
 /// `tests/it/gateway/eras.rs`.
 const LEGACY_SERVER: &[(&str, &str)] = &[
     ("server-stateless", "a legacy server hears the gateway's capabilities, not each request's"),
@@ -42,7 +42,7 @@ const LEGACY_SERVER: &[(&str, &str)] = &[
     ("input-required-result-capability-check", ANOTHERS),
 ];
 
-/// Timeout of a scenario in milliseconds: on a busy machine the 30 s of the suite are short.
+/// How long a scenario may take, in milliseconds: on a busy machine the 30 s of the suite are short.
 const SCENARIO_MS: &str = "300000";
 
 const ANOTHERS: &str = "another client's question is open";
@@ -120,17 +120,17 @@ fn suite(url: &str, revision: &str, results: &Path) -> Result<Output, String> {
         .map_err(|error| format!("cannot run the conformance suite: {error}"))
 }
 
-/// Parses `✓ name: 2 passed, 0 failed`.
+/// `✓ name: 2 passed, 0 failed`.
 fn passed_scenario(line: &str) -> Option<&str> {
     line.strip_prefix("✓ ")?.split_once(':').map(|(name, _)| name)
 }
 
-/// Parses `✗ name: 1 passed, 2 failed`.
+/// `✗ name: 1 passed, 2 failed`.
 fn failed_scenario(line: &str) -> Option<&str> {
     line.strip_prefix("✗ ")?.split_once(':').map(|(name, _)| name)
 }
 
-/// Parses `  ✗ name (extension)`, in the list of scenarios that are run and not scored.
+/// `  ✗ name (extension)`, in the list of what is run and not scored.
 fn unscored_scenario(line: &str) -> Option<&str> {
     let name = line.strip_prefix("  ✗ ").or_else(|| line.strip_prefix("  ✓ "))?;
     name.split_once(" (").map(|(name, _)| name)

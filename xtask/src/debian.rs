@@ -1,5 +1,5 @@
-//! Debian packages that tests need, unpacked under `.tools/`. If one is not available, the tests
-//! that need it report that they are skipped.
+//! What tests need of this Debian's archive, unpacked under `.tools/`. Where something cannot
+//! be had, the tests that need it say that they are skipped.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ struct Package {
     /// The version that the tests were written with; any other is better than none.
     pinned: &'static str,
     name: &'static str,
-    /// A file that exists once the package works.
+    /// A file that is there once it works.
     proof: &'static str,
 }
 
@@ -31,7 +31,7 @@ const PACKAGES: [Package; 2] = [
     },
 ];
 
-/// Installs the missing packages.
+/// Installs what is not there already.
 pub(crate) fn install() -> Result<(), String> {
     PACKAGES.iter().try_for_each(install_one)
 }
@@ -58,7 +58,7 @@ fn install_one(package: &Package) -> Result<(), String> {
 
 fn unpack(package: &Package, folder: &Path) -> Result<(), String> {
     let download = |name: &str| run("apt-get", &["--quiet", "download", name], folder);
-    // A fresh machine has no package lists yet; only root can fetch them.
+    // A fresh machine knows no packages yet; only root may tell it to look.
     let look = || run("apt-get", &["--quiet", "update"], folder);
     let any = || download(package.name);
     download(package.pinned).or_else(|_| any()).or_else(|_| look().and_then(|()| any()))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask full`: everything that takes too long for `cargo xtask test`.
+//! `cargo xtask full`: the checks that take too long for `cargo xtask test`.
 
 use std::{path::Path, process::Command, time::Instant};
 
@@ -6,25 +6,25 @@ use crate::{
     bench_gateway, bench_llm, build_release, cargo_command, compare, fuzz, mutants, peers, quality, run, say, step,
 };
 
-/// The folder of labelled data sets, and of the tools of real servers.
+/// Labelled data sets, and the tools of real servers.
 const DATA: &str = "../shared/data";
 
-/// Duration of the soak test in seconds.
+/// How long the gateway is under load, in seconds.
 const SOAK_SECONDS: u64 = 20 * 60;
 
 /// One step of the run.
 struct FullStep {
     name: &'static str,
-    /// Returns what the machine lacks for this part, if anything.
+    /// Returns what the machine lacks for the step, if anything.
     lacks: fn() -> Option<String>,
     run: fn() -> Result<(), String>,
 }
 
-/// The parts in order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 10] = [
-    Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
-    Part { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
-    Part {
+/// The steps in order: quick ones first, so that errors show early.
+const STEPS: [FullStep; 10] = [
+    FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
+    FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
+    FullStep {
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
@@ -64,7 +64,7 @@ fn guide() -> Result<(), String> {
     step("pages", |name: &str| run(name, cargo_command().args(tests).env("PEGBOARD_PROGRAM", &program)))
 }
 
-/// The outcome of a part.
+/// How a part ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -72,7 +72,7 @@ enum Outcome {
     Failed(String),
 }
 
-/// Runs the named parts, or all of them. A part that fails does not stop the others.
+/// Runs the parts that are named, or all of them. A part that fails does not stop the others.
 pub(crate) fn task(chosen: &[String]) -> Result<(), String> {
     if let Some(unknown) = chosen.iter().find(|name| STEPS.iter().all(|part| part.name != **name)) {
         let names = STEPS.map(|part| part.name).join(", ");
@@ -99,8 +99,7 @@ pub(crate) fn task(chosen: &[String]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-/// Renders one line per part: its name, its outcome, its duration, and the first line of the
-/// reason.
+/// One line per part: its name, how it ended, how long it took, and the first line of the reason.
 fn summary(rows: &[(&str, Outcome, u64)]) -> String {
     let mut lines = vec![format!("{:<14} {:<8} {:>11}  reason", "part", "outcome", "time")];
     for (name, outcome, seconds) in rows {

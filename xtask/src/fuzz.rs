@@ -1,4 +1,4 @@
-//! Fuzzing: one target after the other, each for a limited time.
+//! Fuzzing: one target after the other, for a while each.
 
 use std::{
     fs,
@@ -8,16 +8,16 @@ use std::{
 
 use super::{run, say, step};
 
-/// Default duration of each target.
+/// How long each target runs unless something else is said.
 const SECONDS: u32 = 600;
 
-/// Time limit of an input; a slower one is a finding.
+/// An input that takes longer is a finding.
 const TIMEOUT: &str = "-timeout=10";
 
-/// Memory limit of an input.
+/// So is one that takes more memory.
 const MEMORY: &str = "-rss_limit_mb=2048";
 
-/// Fuzzes the named targets, or all of them.
+/// Fuzzes the targets that are named, or all of them.
 pub(crate) fn task(mut args: impl Iterator<Item = String>) -> Result<(), String> {
     let (mut chosen, mut seconds) = (Vec::new(), SECONDS);
     while let Some(arg) = args.next() {
@@ -41,7 +41,7 @@ pub(crate) fn task(mut args: impl Iterator<Item = String>) -> Result<(), String>
     Ok(())
 }
 
-/// Returns the names of the targets: each is a file.
+/// The names of the targets: each is a file.
 fn targets() -> Result<Vec<String>, String> {
     let files = fs::read_dir("fuzz/targets").map_err(|error| format!("cannot read `fuzz/targets`: {error}"))?;
     let name = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
@@ -51,7 +51,7 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(targets)
 }
 
-/// Checks that a nightly toolchain and cargo-fuzz are installed; the error names what is missing.
+/// Whether a nightly toolchain and cargo-fuzz are there; the error says what is missing.
 pub(crate) fn check_tools() -> Result<(), String> {
     let works = |args: &[&str]| {
         let mut command = Command::new("rustup");
@@ -67,8 +67,7 @@ pub(crate) fn check_tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the command for one target. The corpus goes to `fuzz/corpus`, findings to
-/// `fuzz/artifacts`.
+/// The run of one target. What it learns goes to `fuzz/corpus`, what it finds to `fuzz/artifacts`.
 fn command(target: &str, seconds: u32) -> Result<Command, String> {
     let corpus = format!("fuzz/corpus/{target}");
     fs::create_dir_all(&corpus).map_err(|error| format!("cannot make `{corpus}`: {error}"))?;

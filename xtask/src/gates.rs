@@ -1,5 +1,5 @@
-//! Check that code that depends on the operating system is in few files, so that it stays
-//! consistent on systems that are rarely compiled: no module of one system is used by code of all.
+//! Code that depends on the operating system is in few files, so that it is consistent on systems that
+//! are compiled rarely: no module of one system is used by code of all.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &str); 4] = [
     ("pegboard-agent", "src/shell/confine/"),
 ];
 
-/// Words that name a system in a `cfg`.
+/// What names a system in a `cfg`.
 const SYSTEMS: [&str; 5] = ["unix", "windows", "target_os", "target_family", "target_env"];
 
 /// Crates and modules that some systems do not have.
@@ -45,15 +45,14 @@ fn check_folder(root: &Path, name: &str, place: &str, problems: &mut Vec<String>
     }
 }
 
-/// Returns whether a file may depend on the operating system. Tests may.
+/// Whether a file may depend on the operating system. Tests may.
 fn is_allowed(name: &str, file: &str) -> bool {
     let is_in = |place: &str| if place.ends_with('/') { file.starts_with(place) } else { file == place };
     let is_test = file.ends_with("/tests.rs") || file.contains("/tests/");
     is_test || ALLOWED.iter().any(|(of, place)| (*of == "*" || *of == name) && is_in(place))
 }
 
-/// Returns the lines of a file, before its tests, that depend on the operating system, with what
-/// they name.
+/// The lines of a file, before its tests, that depend on the operating system, with what they name.
 fn find(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -74,13 +73,13 @@ fn find(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Returns whether the item after the attribute in this line is a module.
+/// Whether the item after the attribute in this line is a module.
 fn is_test_module(text: &str, number: usize) -> bool {
     let after = text.lines().skip(number + 1).map(str::trim).find(|line| !line.starts_with("#["));
     after.is_some_and(|line| line.starts_with("mod ") || line.starts_with("pub") && line.contains(" mod "))
 }
 
-/// Returns whether `code` contains `what`, not as the end of a longer name.
+/// Whether `code` contains `what`, not as the end of a longer name.
 fn has_word(code: &str, what: &str) -> bool {
     code.match_indices(what).any(|(at, _)| {
         let before = code[..at].chars().next_back();

@@ -12,8 +12,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Timeout of the start of servers, also on a busy machine.
-const SETTLING: Duration = Duration::from_secs(60);
+/// Timeout for the start of all servers, also on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running gateway with the configured servers, which is stopped when it is dropped.
 pub(crate) struct RunningGateway {
@@ -53,14 +53,14 @@ impl RunningGateway {
                 _ => return Err(format!("the gateway did not listen:\n{log}")),
             }
         };
-        // The output must be read, or the gateway would block.
+        // Standard error must be read, or the gateway would block.
         thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, url })
     }
 
-    /// Waits until no server of the gateway is starting any more: an earlier client may see fewer
-    /// tools, and be notified of the rest while it checks something else.
-    pub(crate) fn wait_until_settled(&self) -> Result<(), String> {
+    /// Waits until no server of the gateway is starting any more. An earlier client could get
+    /// incomplete lists, and list changes while it checks something else.
+    pub(crate) fn wait_until_started(&self) -> Result<(), String> {
         let host = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
         let began = Instant::now();
         while began.elapsed() < START_TIMEOUT {
@@ -95,7 +95,7 @@ fn readiness(host: &str) -> io::Result<Value> {
     serde_json::from_str(body).map_err(io::Error::from)
 }
 
-/// Returns the fixture server of the test kit.
+/// Returns the path of the fixture server.
 pub(crate) fn fixture(profile: &str) -> Result<PathBuf, String> {
     let path = Path::new("target").join(profile).join("pegboard-fixture");
     path.canonicalize().map_err(|error| format!("no `{}`: {error}", path.display()))

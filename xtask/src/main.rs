@@ -1,4 +1,4 @@
-//! Tasks of the workspace: `cargo xtask test` is what CI runs.
+//! Chores of the workspace: `cargo xtask test` is what CI runs.
 
 mod bench_gateway;
 mod checks;
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Documents whose spelling is checked.
+/// Whose spelling is checked.
 const DOCUMENTS: [&str; 7] =
     ["README.md", "docs", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "packaging", "train/MODEL_CARD.md"];
 
@@ -161,7 +161,7 @@ fn features(name: &str) -> Result<(), String> {
     combinations.iter().try_for_each(check)
 }
 
-/// Builds the release binaries for the benchmarks.
+/// Builds what the benchmarks measure.
 fn build_release() -> Result<(), String> {
     step("build", cargo(&["build", "--release", "--package", "pegboard-cli", "--package", "pegboard-testkit"]))
 }
@@ -203,8 +203,8 @@ fn has_nextest() -> bool {
     cargo_command().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns cargo as a user would start it. The variables that `cargo run` has set for this program
-/// would make crates that read them look changed, and compile them again.
+/// Cargo as a user would start it. What `cargo run` has set for this program would make crates that read such
+/// variables look changed, and compile them again.
 fn cargo_command() -> Command {
     let mut command = Command::new("cargo");
     let is_ours = |name: &str| {

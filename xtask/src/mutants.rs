@@ -19,13 +19,13 @@ use crate::{run, say, step};
 /// The version of cargo-mutants: another one makes other mutants.
 const VERSION: &str = "27.1.0";
 
-/// The folder of the installation.
+/// Where it is installed.
 const ROOT: &str = ".tools/cargo-mutants";
 
-/// The folder for builds and reports.
+/// Where it builds and reports.
 const FOLDER: &str = "target/mutants";
 
-/// The file of explained mutants.
+/// The mutants that are explained.
 const EXPLAINED: &str = "xtask/mutants.txt";
 
 /// The share of an area's mutants that must be caught or explained, in percent.
@@ -34,8 +34,8 @@ const LEAST: usize = 90;
 /// Code that is tested together.
 struct Area {
     name: &'static str,
-    /// The package whose own unit tests must catch the mutants; no other tests run, so a mutant
-    /// costs seconds.
+    /// The package whose own tests must catch the mutants, and no others: so a mutant costs
+    /// seconds.
     package: &'static str,
     /// Files, as patterns from the root.
     files: &'static [&'static str],
@@ -79,7 +79,7 @@ const AREAS: [Area; 7] = [
     },
 ];
 
-/// Tests the named areas, or all of them.
+/// Tests the areas that are named, or all of them.
 pub(crate) fn task(chosen: &[String]) -> Result<(), String> {
     if let Some(unknown) = chosen.iter().find(|name| AREAS.iter().all(|area| area.name != **name)) {
         let names = AREAS.map(|area| area.name).join(", ");
@@ -100,7 +100,7 @@ pub(crate) fn task(chosen: &[String]) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 
-/// Installs cargo-mutants unless this version is installed.
+/// Installs cargo-mutants unless this version is there.
 fn install() -> Result<PathBuf, String> {
     let root = std::path::absolute(ROOT).map_err(|error| format!("cannot find `{ROOT}`: {error}"))?;
     let program = root.join("bin/cargo-mutants");
@@ -141,22 +141,22 @@ fn test(program: &Path, area: &Area) -> Result<(), String> {
     command.env("CARGO_TARGET_DIR", build);
     let status = command.status().map_err(|error| format!("cannot start cargo-mutants: {error}"))?;
     match status.code() {
-        // All caught, some missed, some timed out: the report says which.
+        // All caught, some missed, some not ended in time: the report tells.
         Some(0 | 2 | 3) => Ok(()),
         Some(4) => Err(format!("the tests of `{}` fail without any mutant", area.package)),
         _ => Err(format!("cargo-mutants failed with {status}")),
     }
 }
 
-/// The outcomes of the mutants of an area. Mutants are counted by their names without line and
+/// What became of the mutants of an area. Mutants are counted by their names without line and
 /// column, which other changes move.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Report {
-    /// Number of mutants that could be built.
+    /// All that could be built.
     total: usize,
     caught: usize,
     explained: usize,
-    /// Mutants that are neither caught nor explained.
+    /// Neither caught nor explained.
     missed: Vec<String>,
     /// Entries of the list that explain nothing any more.
     stale: Vec<String>,
@@ -171,7 +171,7 @@ impl Report {
         Ok(Self::of(&outcomes, explained.iter().filter(|(mutant, _)| of_area(mutant))))
     }
 
-    /// Reads the outcomes of cargo-mutants, together with the explained mutants of the area.
+    /// Reads the outcomes that cargo-mutants has written, beside the explained mutants of the area.
     fn of<'a>(outcomes: &Value, explained: impl Iterator<Item = (&'a String, &'a usize)>) -> Self {
         let mut report = Self::default();
         let mut missed: BTreeMap<String, usize> = BTreeMap::new();
@@ -180,7 +180,7 @@ impl Report {
             match outcome["summary"].as_str() {
                 Some("CaughtMutant" | "Timeout") => report.caught += 1,
                 Some("MissedMutant") => *missed.entry(without_place(name)).or_default() += 1,
-                // A mutant that does not compile says nothing about tests.
+                // What does not compile says nothing about tests.
                 _ => continue,
             }
             report.total += 1;
@@ -223,14 +223,14 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// Returns `file.rs:12:5: replace …` without the place.
+/// `file.rs:12:5: replace …` without the place.
 fn without_place(name: &str) -> String {
     let Some((file, rest)) = name.split_once(".rs:") else { return name.to_owned() };
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
     format!("{file}.rs: {}", rest.trim_start())
 }
 
-/// Returns whether a mutant is in a file that matches a pattern. A `*` matches one file name.
+/// Whether a mutant is one of the files that a pattern means. A `*` stands for one file name.
 fn is_of(pattern: &str, mutant: &str) -> bool {
     let Some((file, _)) = mutant.split_once(": ") else { return false };
     match pattern.split_once('*') {

@@ -12,11 +12,11 @@ use std::{
 
 use crate::say;
 
-/// A folder under `.tools/`, and the manifests that it is made from.
-struct Part {
+/// One folder under `.tools/`, made from the manifests it is named with.
+struct PeerFolder {
     folder: &'static str,
     manifests: &'static [&'static str],
-    /// A file that exists once the part works.
+    /// A file that is there once the part works.
     proof: &'static str,
     install: fn(&Site) -> Result<(), String>,
 }
@@ -67,13 +67,13 @@ const BENCH_FOLDERS: [PeerFolder; 2] = [
     },
 ];
 
-/// The source and the target folder of a part.
+/// Where a part comes from and goes to.
 struct Site {
     manifests: Vec<PathBuf>,
     target: PathBuf,
 }
 
-/// Installs parts that are missing or were pinned differently the last time.
+/// Installs what is missing or was pinned differently the last time.
 pub(crate) fn install() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Virtual environments write their own path into their scripts.
@@ -99,7 +99,7 @@ pub(crate) fn install() -> Result<(), String> {
     if problems.is_empty() { prepare_scratch(&tools.join("scratch")) } else { Err(problems.join("\n")) }
 }
 
-/// Installs the additional parts for the benchmarks with twenty servers.
+/// Installs what the benchmarks with twenty servers need beyond the tests.
 pub(crate) fn install_bench() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
@@ -174,7 +174,7 @@ fn virtual_environment(target: &Path, requirements: &[PathBuf]) -> Result<(), St
     run(&mut pip, "pip needs a package index and Python 3.11 or newer")
 }
 
-/// Files that the calls of `calls.json` read.
+/// What the calls of `calls.json` read.
 const SCRATCH: [(&str, &str); 5] = [
     ("note.txt", "A note for the peers.\n"),
     ("sample.js", "var answer = 41 + 1;\n"),
@@ -184,7 +184,7 @@ const SCRATCH: [(&str, &str); 5] = [
     ("repository/.git/config", "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"),
 ];
 
-/// Prepares a folder that the servers of `servers.json` may read and write.
+/// A folder that the servers of `servers.json` may read and write.
 fn prepare_scratch(scratch: &Path) -> Result<(), String> {
     for folder in ["repository/.git/objects", "repository/.git/refs"] {
         let path = scratch.join(folder);
@@ -200,7 +200,7 @@ fn prepare_scratch(scratch: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command quietly; its output is shown only if it fails.
+/// Runs a command quietly; what it printed is shown only when it fails.
 fn run(command: &mut Command, hint: &str) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| match error.kind() {
@@ -214,7 +214,7 @@ fn run(command: &mut Command, hint: &str) -> Result<(), String> {
     Err(format!("`{name}` failed with {}\n{}\nhint: {hint}", output.status, ends(&String::from_utf8_lossy(&printed))))
 }
 
-/// Returns the first and the last lines: npm prints the error before its usage, pip after its log.
+/// The first and the last lines: npm says what is wrong before its usage, pip after its log.
 fn ends(text: &str) -> String {
     const EACH: usize = 12;
     let mut lines: Vec<&str> = text.trim_end().lines().collect();
@@ -224,7 +224,7 @@ fn ends(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns the FNV-1a hash of the files, each ended by a byte that text does not have.
+/// FNV-1a over the files, each closed by a byte that text does not have.
 fn fingerprint(files: &[PathBuf]) -> Result<String, String> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for path in files {

@@ -1,4 +1,4 @@
-//! A minimal client of an MCP server on a pipe.
+//! A client of an MCP server on a pipe, which costs as little as possible.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -131,7 +131,7 @@ impl EmbeddingsClient {
         drop(progress);
         let status = self.embedder.status();
         if let Err(error) = done {
-            let (some, all) = (standing.embedded, standing.tools);
+            let (some, all) = (status.embedded, status.tools);
             warn_missing(
                 &format!(
                     "only {some} of {} been embedded",
@@ -142,7 +142,7 @@ impl EmbeddingsClient {
         } else if status.refused > 0 {
             warn(&format!(
                 "the embeddings endpoint rejected {}, even when shortened",
-                output::pluralize(standing.refused, "tool")
+                output::pluralize(status.refused, "tool")
             ));
         }
         true
@@ -164,7 +164,7 @@ impl EmbeddingsClient {
         let vectors = self.runtime.block_on(soon);
         // Missing vectors of tools were reported before.
         if self.has_tools() && count_missing(queries.iter(), &vectors) > 0 {
-            let problem = self.embedder.standing().problem;
+            let problem = self.embedder.status().problem;
             warn(&format!("{WITHOUT}: {}", problem.as_deref().unwrap_or(NOT_TAKEN)));
         }
         vectors

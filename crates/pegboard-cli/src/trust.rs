@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The kind of files in the store.
-const KIND: Kind = Kind { name: "trust", version: 1, max_bytes: 64 << 10 };
+const KIND: FileKind = FileKind { name: "trust", version: 1, max_bytes: 64 << 10 };
 
 /// A trusted file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -14,16 +14,16 @@ use crate::{gateway, say};
 const ADMIN: &str = "the-token-of-the-admin";
 const GUEST: &str = "the-token-of-the-guest";
 
-/// Maximum delay of a request of another caller, in milliseconds.
+/// The longest that a request of another caller may be delayed, in milliseconds.
 const MAX_DELAY_MS: f64 = 100.0;
 
-/// Maximum memory that rejected subscriptions may retain, in megabytes.
+/// What refused subscriptions may leave in memory, in megabytes.
 const MAX_RETAINED_MB: f64 = 1.0;
 
-/// Number of requests measured during an attack.
+/// Requests that are measured during an attack.
 const REQUESTS: usize = 300;
 
-/// Runs all attacks against the gateway of `profile`.
+/// Attacks the gateway of `profile` in every way there is here.
 pub(crate) fn run(profile: &str) -> Result<(), String> {
     let config = json!({
         "mcpServers": {"one": {"command": gateway::fixture(profile)?, "args": ["--extras"]}},
@@ -63,8 +63,8 @@ fn host(gateway: &gateway::RunningGateway) -> &str {
     gateway.url.trim_start_matches("http://").trim_end_matches("/mcp")
 }
 
-/// Measures requests of the admin, each on a connection of its own, and returns the longest time.
-fn delays(gateway: &served::Served, name: &str) -> Result<f64, String> {
+/// Returns the longest time of requests of the admin, each on its own connection.
+fn delays(gateway: &gateway::RunningGateway, name: &str) -> Result<f64, String> {
     let mut times = Vec::new();
     for _ in 0..REQUESTS {
         let began = Instant::now();
@@ -93,7 +93,7 @@ fn write_request(stream: &mut TcpStream, token: &str, headers: &str, body: &str)
     )
 }
 
-/// Sends one request on a connection of its own, and returns the status and everything received.
+/// Sends one request on its own connection and returns the status and the whole response.
 fn post(host: &str, token: &str, headers: &str, body: &Value) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -104,7 +104,7 @@ fn post(host: &str, token: &str, headers: &str, body: &Value) -> io::Result<(u16
     Ok((status, answer))
 }
 
-/// Opens as many event streams of the guest as possible; most are rejected.
+/// Opens many event streams of the guest; most are rejected.
 fn streams(host: &str) -> io::Result<Vec<TcpStream>> {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -135,9 +135,9 @@ fn half_requests(host: &str) -> io::Result<Vec<TcpStream>> {
     (0..1200).map(half).collect()
 }
 
-/// Returns the megabytes that subscriptions to long URIs retain, after the same number of requests
-/// of that size without state: buffers that the allocator holds on to are not retained data.
-fn memory(gateway: &served::Served) -> Result<f64, String> {
+/// Megabytes that subscriptions to long URIs leave behind, after the same number of requests of
+/// that size that keep nothing: buffers that the allocator holds on to are not retained data.
+fn memory(gateway: &gateway::RunningGateway) -> Result<f64, String> {
     let failed = |error: io::Error| error.to_string();
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "guest", "version": "1"}

@@ -1,4 +1,4 @@
-//! The effect of slow or hanging servers on calls of another server.
+//! The effect of slow and hanging servers on calls of another server.
 
 use std::{
     path::Path,
@@ -14,7 +14,7 @@ use crate::{gateway, say};
 /// Maximum additional latency of the slowest calls, in milliseconds.
 const GOAL_MS: f64 = 5.0;
 
-/// Number of sessions that keep the slow server busy.
+/// Sessions that keep the slow server busy.
 const SLOW: usize = 8;
 
 /// Calls one server with and without a slow one and one that never answers behind the gateway.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Session, expect_result, resident_mb};
 use crate::{gateway, peers, say};
 
-/// The folder for all written files.
+/// The folder of everything that is written here.
 const FOLDER: &str = "target/bench-real";
 
 /// Measures one start of each kind.
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the gateway, lists everything, calls one tool, and measures the memory.
+/// Starts the gateway, lists everything, calls one tool, and looks at the memory.
 fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> {
     let state = std::path::absolute(Path::new(FOLDER).join("state")).map_err(|error| error.to_string())?;
     let config = json!({
@@ -50,7 +50,7 @@ fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> 
     let call = json!({"name": "time___get_current_time", "arguments": {"timezone": "UTC"}});
     expect_result(&session.request("tools/call", &call)?)?;
     let called = ms();
-    // Manifests are written a little after a server has sent its lists.
+    // What was kept is written a little after a server has said it.
     std::thread::sleep(std::time::Duration::from_secs(if is_lazy { 1 } else { 8 }));
     let processes = below(gateway.pid());
     let together: f64 = processes.iter().map(|pid| share_mb(*pid)).sum();
@@ -61,7 +61,7 @@ fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> 
     ))
 }
 
-/// Returns the entries of the servers of the tests, and of those for this benchmark only.
+/// The entries of the servers that tests use, and of those for this alone.
 pub(crate) fn servers() -> Result<Map<String, Value>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ pub(crate) fn servers() -> Result<Map<String, Value>, String> {
     Ok(servers)
 }
 
-/// Returns a process and all its descendants.
+/// A process and all below it.
 fn below(root: u32) -> Vec<u32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -93,7 +93,7 @@ fn below(root: u32) -> Vec<u32> {
     found
 }
 
-/// Returns the memory of a process, with its share of shared pages.
+/// What a process occupies, with its share of what it has in common with others.
 fn share_mb(pid: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Memory of sessions.
+//! The memory of sessions.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,14 @@ use crate::{gateway, say};
 /// Number of sessions.
 const SESSIONS: usize = 1000;
 
-/// Number of sessions before the first measurement.
+/// Number of sessions before memory is first measured.
 const WARM_UP: usize = 100;
 
 /// Number of tools that each session loads.
 const LOADED: usize = 10;
 
-/// Measures the memory of sessions that have loaded tools, in the dialect that keeps most of them.
+/// Measures the memory of sessions that have loaded tools, in the dialect that keeps the most of
+/// them.
 pub(super) fn run(servers: &Value) -> Result<(), String> {
     let config = json!({"mcpServers": servers, "pegboard": {"exposure": "always", "dialect": "explicit"}});
     let gateway = gateway::RunningGateway::start("release", "bench-sessions", &config)?;

@@ -1,4 +1,4 @@
-//! A soak test: memory must stay constant under load.
+//! Soak test: memory under load for a long time.
 
 use std::{
     fs,
@@ -13,23 +13,23 @@ use serde_json::json;
 use super::{QUERIES, Session, expect_result, resident_mb};
 use crate::{gateway, say};
 
-/// Requests per second of all clients together.
+/// Requests a second, of all clients together.
 const RATE: u32 = 200;
 
-/// Number of concurrent clients.
+/// Clients at a time.
 const CLIENTS: u32 = 4;
 
-/// Number of requests after which a client is replaced.
+/// Number of requests after which a client is replaced by another one.
 const STAY: u64 = 500;
 
-/// Maximum growth of memory between the second and the last quarter: allocators release memory
-/// late.
+/// Maximum growth of memory between the first and the last quarter: allocators return memory late.
 const SLACK: f64 = 0.05;
 
-/// Maximum factor by which a busy machine may be slower.
+/// How many times longer a busy machine may take for the same requests.
 const MAX_DELAY: u32 = 5;
 
-/// Sends the requests of `seconds` at the given rate, and measures the memory meanwhile.
+/// Sends as many requests of every kind as `seconds` have room for, and looks at the memory
+/// meanwhile.
 pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
     let fixture = gateway::fixture(profile)?;
     let state = std::path::absolute("target/bench-soak").map_err(|error| error.to_string())?;
@@ -70,8 +70,8 @@ pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
     judge(&memory, wanted)
 }
 
-/// Samples the answered requests and the memory of the gateway once a second until `is_enough`, at
-/// most for `time`.
+/// The requests that were answered and the memory of the gateway, once a second until `is_enough`,
+/// at most for `time`.
 fn watch(pid: u32, done: &AtomicU64, time: Duration, is_enough: impl Fn() -> bool) -> Vec<(u64, f64)> {
     let began = Instant::now();
     let mut memory = Vec::new();
@@ -82,7 +82,7 @@ fn watch(pid: u32, done: &AtomicU64, time: Duration, is_enough: impl Fn() -> boo
     memory
 }
 
-/// Runs one client after the other, each at its share of the rate.
+/// One client after the other, each at its share of the rate.
 fn work(url: &str, number: u32, stop: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
     let names = ["somebody", "explicit", "everything", "somebody else"];
     let pause = Duration::from_secs(1) * CLIENTS / RATE;
@@ -102,7 +102,7 @@ fn work(url: &str, number: u32, stop: &AtomicBool, done: &AtomicU64) -> Result<(
     Ok(())
 }
 
-/// Sends one of several kinds of requests.
+/// One request of many kinds.
 fn request(session: &Session, client: &str, round: u64) -> Result<(), String> {
     let call = |tool: &str, arguments: serde_json::Value| {
         session.request("tools/call", &json!({"name": tool, "arguments": arguments}))
@@ -155,7 +155,7 @@ fn judge(memory: &[(u64, f64)], wanted: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the median of the memory while these requests were answered.
+/// The median of the memory while so many requests were answered.
 fn middle(memory: &[(u64, f64)], requests: Range<u64>) -> Option<f64> {
     let mut sorted: Vec<f64> = memory.iter().filter(|(done, _)| requests.contains(done)).map(|(_, mb)| *mb).collect();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Start-up time of the gateway: cold, from cached tool lists, and with lazy servers.
+//! The startup time of the gateway: cold, with cached tool lists, and with lazy servers.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 use super::{Session, resident_mb};
 use crate::{gateway, say};
 
-/// Number of servers that share the tools.
+/// Servers that the tools are shared out to.
 const SERVERS: usize = 20;
 
-/// Number of starts of each kind.
+/// Starts of each kind.
 const STARTS: usize = 10;
 
-/// The folder for all written files.
+/// The folder of everything that is written here.
 const FOLDER: &str = "target/bench-starting";
 
-/// The times of one start in milliseconds, and the number of tools.
+/// What one start took, in milliseconds, and the number of tools.
 struct Start {
     listed: f64,
     searched: f64,
@@ -79,7 +79,7 @@ fn start(servers: &Value, is_lazy: bool) -> Result<Start, String> {
     })
 }
 
-/// Returns the entries of the servers, each with its share of the tools.
+/// The entries of the servers, each with its share of the tools.
 fn servers(fixture: &Path, fleet: &str) -> Result<Value, String> {
     let text = fs::read_to_string(fleet).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

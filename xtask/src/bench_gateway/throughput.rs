@@ -1,5 +1,5 @@
-//! Throughput of the gateway in requests per second, each kind as a share of `/health` in the same
-//! run: what a search adds to a request that does nothing.
+//! The throughput of the gateway: requests per second of each kind, as a share of `/health` in the
+//! same run.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -17,7 +17,7 @@ use crate::{gateway, say};
 /// The tools of the demo.
 const DEMO: &str = "crates/pegboard-demo/catalog/tools.jsonl";
 
-/// The query of the README.
+/// What the README searches for.
 const QUERIES: [&str; 1] = ["overdue invoices"];
 
 /// Connections that ask at the same time.
@@ -35,7 +35,7 @@ struct RequestKind {
     requests: Vec<Vec<u8>>,
 }
 
-/// The measurements of one kind of request.
+/// What was measured of a kind.
 struct Rate {
     per_second: f64,
     /// Processor time of the gateway for one request.
@@ -102,7 +102,7 @@ fn post(host: &str, headers: &str, body: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns a search for each of the queries.
+/// A search for each of the queries.
 fn calls(host: &str, headers: &str, tool: &str) -> Vec<Vec<u8>> {
     let call = |query: &&str| {
         let params = json!({"name": tool, "arguments": {"query": query}});
@@ -111,7 +111,7 @@ fn calls(host: &str, headers: &str, tool: &str) -> Vec<Vec<u8>> {
     QUERIES.iter().map(call).collect()
 }
 
-/// Returns the searches of clients of 2026-07-28.
+/// The searches of clients of 2026-07-28.
 fn stateless(host: &str) -> Vec<Vec<u8>> {
     let headers = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: search_tools\r\n";
     let meta = json!({
@@ -126,7 +126,7 @@ fn stateless(host: &str) -> Vec<Vec<u8>> {
     QUERIES.iter().map(call).collect()
 }
 
-/// Returns the searches of one session that all connections share.
+/// The searches of one session that all connections share.
 fn in_session(url: &str, client: &str, tool: &str) -> Result<Vec<Vec<u8>>, String> {
     let session = super::Session::begin_as(url, client)?;
     let headers = format!("mcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", session.id);

@@ -145,7 +145,7 @@ async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Res
             return login.wait_for_redirect().await;
         }
         tokio::select! {
-            redirect = login.redirected() => redirect,
+            redirect = login.wait_for_redirect() => redirect,
             redirect = read_pasted_redirect(&login) => redirect,
         }
     };

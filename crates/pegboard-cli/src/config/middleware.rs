@@ -29,7 +29,7 @@ pub(super) struct MiddlewareConfig {
 }
 
 /// The kind of `middleware`.
-pub(super) const KIND: Kind = Kind::Either(&[Kind::Elsewhere("middleware"), Kind::Object(|| GROUPS.shape())]);
+pub(super) const KIND: Kind = Kind::Either(&[Kind::Reference("middleware"), Kind::Object(|| GROUPS.shape())]);
 
 /// The kind of `httpServer.middleware`.
 pub(super) const STAGES_KIND: Kind = Kind::Object(|| STAGES.shape());
@@ -225,7 +225,7 @@ struct ListEntry {
 }
 
 static ENTRY: Section<ListEntry> = Section {
-    needs: &["type"],
+    required: &["type"],
     ..Section::new(
         "step",
         "One middleware step for lists and calls.",

@@ -270,7 +270,7 @@ fn read_root(root: &Node<'_>, draft: &mut ConfigDraft, scope: &mut Scope<'_>) {
             draft.validation.servers.insert(entry.key().to_owned(), is_on);
         }
     }
-    inherit::refuse_reserved(root, scope.problems);
+    inherit::report_reserved(root, scope.problems);
     let mut found = MiddlewareConfig::default();
     middleware::read(root, &mut found, scope);
     draft.add_middleware(found);

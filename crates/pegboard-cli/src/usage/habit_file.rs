@@ -321,7 +321,7 @@ impl HabitFile {
         let mut book = self.read_locked()?;
         let result = change(&mut book);
         let bytes = book.bounded_bytes();
-        self.store.save_surely(NAME, &bytes)?;
+        self.store.save_durably(NAME, &bytes)?;
         Ok(ChangeResult { book, stamp: self.stamp(), result })
     }
 }

@@ -19,7 +19,7 @@ const TOOLS: &str = r#"{"name": "place_call", "description": "Calls a phone numb
 const FOREIGN: &str = "летим";
 
 /// Returns an endpoint to which [`FOREIGN`] means a seat in an aeroplane.
-fn endpoint(limits: Limits) -> Endpoint {
+fn endpoint(limits: EndpointLimits) -> Endpoint {
     let endpoint = Endpoint::start(limits);
     endpoint.means(&["летим", "seat", "aeroplane", "flight"], "flight");
     endpoint

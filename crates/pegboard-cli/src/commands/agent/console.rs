@@ -187,7 +187,7 @@ const HELP: &str = "  y, yes, ok  call it this once\n  a, always   call it, and 
                     n, no       do not call it; so does Enter\n  other text  do not call it, and tell the model why";
 
 fn count(event: &AgentEvent, spent: &mut RunCost) {
-    if let AgentEvent::ScriptedTurn { usage } = event {
+    if let AgentEvent::Turn { usage } = event {
         spent.turns += 1;
         let all = spent.usage;
         spent.usage = Usage {

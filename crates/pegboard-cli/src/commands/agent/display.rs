@@ -88,7 +88,7 @@ impl RunStart {
             reason: reason.to_owned(),
             sandbox: sandbox_of(agent),
             resumed: ResumedConversation::of(&agent.history().await),
-            visible: agent.visible(),
+            visible: agent.visible_tools(),
         }
     }
 }

@@ -28,7 +28,7 @@ const NO_TERMINAL: &str = "it needs your approval, and there is no terminal to a
 /// A question, and the channel for the answer.
 pub(super) enum UserQuestion {
     /// A call that needs approval.
-    Approve(Request, oneshot::Sender<ApprovalDecision>),
+    Approve(CallRequest, oneshot::Sender<ApprovalDecision>),
     /// A question of the model.
     Answer(Question, oneshot::Sender<Option<String>>),
 }
@@ -103,7 +103,7 @@ impl UserQuestion {
 }
 
 /// Returns the name of a tool with its server.
-fn full_name(request: &Request) -> String {
+fn full_name(request: &CallRequest) -> String {
     match &request.server {
         Some(server) => format!("{server}___{}", request.tool),
         None => request.tool.clone(),
@@ -178,7 +178,7 @@ impl TerminalUser {
 }
 
 impl Human for TerminalUser {
-    fn answer(&self, question: Question) -> Deciding<'_, Option<String>> {
+    fn answer(&self, question: Question) -> HumanFuture<'_, Option<String>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             self.asks.send(UserQuestion::Answer(question, reply)).await.ok()?;

@@ -140,12 +140,12 @@ async fn take(line: &str, console: &mut AgentConsole) -> Result<ReplStep, CliErr
         "/quit" | "/exit" => return Ok(ReplStep::End(Outcome::Yes)),
         "/help" => say(HELP),
         "/tools" => {
-            let visible = console.agent.visible();
+            let visible = console.agent.visible_tools();
             visible.iter().for_each(|name| say(&format!("{STRONG}{}{STRONG:#}", clean(name))));
             say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), console.agent.tool_count()));
         }
         "/cost" => {
-            let (usage, spent) = console.agent.spent();
+            let (usage, spent) = console.agent.total_usage();
             say(&format!("{FAINT}{}, {}{FAINT:#}", tokens(usage), cost(spent)));
         }
         "/compact" => return compact(console).await,

@@ -150,7 +150,7 @@ fn check_start_time(took: Duration) -> Option<Finding> {
 
 /// Finds output that is not an MCP message.
 fn check_stdout(talk: &ServerOutput) -> Option<Finding> {
-    let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
+    let shown = talk.stray_lines.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
     let lines = count(talk.stray_count, "line");
     let message = format!("the server writes non-MCP output to standard output ({lines})");
     let hint = "make it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \

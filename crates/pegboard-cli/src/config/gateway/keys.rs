@@ -255,7 +255,7 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
          `pegboard` in `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows \
          in `LOCALAPPDATA`.",
         |node, draft: &mut ConfigDraft, scope| {
-            let Some(text) = node.as_word(scope.problems) else { return };
+            let Some(text) = node.as_non_blank(scope.problems) else { return };
             draft.config.state = StateFolder::named(&expand(node, text, scope).text);
         },
     ),

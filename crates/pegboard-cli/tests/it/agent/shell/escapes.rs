@@ -13,7 +13,7 @@ use pegboard_agent::shell::ApiAccess;
 use super::{Place, in_each_sandbox};
 
 /// Starts a tool API that answers one request with what it was sent.
-fn answer_once() -> (Api, thread::JoinHandle<()>) {
+fn answer_once() -> (ApiAccess, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let answering = thread::spawn(move || {

@@ -63,7 +63,8 @@ async fn disk_is_limited_by_bytes_and_by_files() {
         let one = check(place, "yes > file", None).await;
         // Ended by the signal for files that are too large.
         assert_eq!(one.exit_code, 128 + 25, "{one:?}");
-        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(Ending::Disk)).await;
+        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(ExceededLimit::Disk))
+            .await;
         // Existing files may stay, and can be removed.
         let ran = place.run("ls f1 && rm -f f* && ls | wc -l").await;
         assert_eq!((ran.exit_code, ran.stdout.as_str()), (0, "f1\n0\n"), "{ran:?}");
@@ -151,7 +152,7 @@ for i in range(6):
     time.sleep(0.1)
 time.sleep(99)";
         let ran = place.run(&python(shared)).await;
-        assert_eq!(ran.ended_by, Some(Ending::Memory), "{}: {ran:?}", place.kind);
+        assert_eq!(ran.ended_by, Some(ExceededLimit::Memory), "{}: {ran:?}", place.kind);
         // None of it uses file descriptors, which would show in `/proc`.
         let ran = place.run(&python("import os; os.memfd_create('x')")).await;
         assert!(ran.stderr.contains("Function not implemented"), "{}: {ran:?}", place.kind);

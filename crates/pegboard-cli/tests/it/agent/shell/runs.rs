@@ -147,6 +147,6 @@ async fn without_a_sandbox_there_are_limits_and_a_warning() {
     assert!(place.shell.sandbox().to_string().contains("WITHOUT A SANDBOX"));
     check(&place, "echo bare", 0, "bare\n").await;
     let ran = place.shell.run("setsid sleep 1000 & sleep 1000", Some(Duration::from_secs(1))).await.expect("it runs");
-    assert_eq!(ran.ended_by, Some(Ending::Timeout));
+    assert_eq!(ran.ended_by, Some(ExceededLimit::Timeout));
     place.assert_clean().await;
 }
