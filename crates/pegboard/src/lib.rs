@@ -9,7 +9,8 @@
 //! | `discovery` | `discovery` (default) | sessions, dialects, argument validation; no network |
 //! | `bm25` | `bm25` | the ranker that is built on Tantivy |
 //! | `llm` | `llm` | conversations with model providers, deliveries, embeddings |
-//! | `agent` | `agent` | the agent loop, functions as tools, code execution |
+//! | `agent` | `agent` | the agent loop, functions as tools, large outputs |
+//! | `agent::shell` | `code-execution` | code execution of the agent |
 //!
 //! The types that most programs need are at the top:
 //!
