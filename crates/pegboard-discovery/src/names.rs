@@ -24,6 +24,9 @@ const KNOWN_ALIASES: [(&str, &str); 2] =
 /// Maximum number of bytes of a name; a longer one matches no tool.
 pub(crate) const MAX_NAME_BYTES: usize = 1024;
 
+/// The advice for a model that calls an unknown tool and can search.
+pub(crate) const SEARCH_FIRST: &str = "search for what you want to do";
+
 /// The visible tools of one snapshot by name.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -245,15 +248,17 @@ impl Names {
         if exact.is_empty() { self.find(name).into_iter().collect() } else { exact }
     }
 
-    /// Returns the error text for a name that does not mean exactly one tool.
-    pub(crate) fn unknown(&self, name: &str) -> String {
+    /// Returns the error text for a name that does not mean exactly one tool, with `advice` where no
+    /// name is near.
+    pub(crate) fn unknown(&self, name: &str, advice: &str) -> String {
         let several = self.candidates(name);
         if several.len() > 1 {
             let shown: Vec<String> = several.iter().map(|tool| self.shown(tool)).collect();
             return format!("`{}` is on several servers: {}", echo(name), shown.join(", "));
         }
         match self.nearest(name).as_slice() {
-            [] => format!("no tool `{}`; search for what you want to do", echo(name)),
+            [] if advice.is_empty() => format!("no tool `{}`", echo(name)),
+            [] => format!("no tool `{}`; {advice}", echo(name)),
             nearest => format!("no tool `{}`; nearest names: {}", echo(name), nearest.join(", ")),
         }
     }

@@ -137,7 +137,7 @@ impl Session {
     /// no tool of the current catalog, each with the nearest names.
     pub fn unmatched_names(&self) -> Vec<String> {
         let names = self.pre_discovered.iter().filter(|name| self.names.resolve(name).is_empty());
-        let names = names.map(|name| self.names.unknown(name));
+        let names = names.map(|name| self.names.unknown(name, ""));
         let patterns = self.asked.unmatched(&self.catalog);
         names.chain(patterns.iter().map(ToString::to_string)).collect()
     }

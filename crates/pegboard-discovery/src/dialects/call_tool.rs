@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::DialectView;
 use crate::{
+    names::SEARCH_FIRST,
     outcome::{Effect, Outcome, ToolDefinition},
     session::wrapped_arguments,
 };
@@ -42,7 +43,7 @@ pub(super) fn call(
         return Outcome::error(format!("`name` is required: the name of a tool that {search} returned"));
     };
     let Some(tool) = view.names.find(name) else {
-        return Outcome::error(view.names.unknown(name));
+        return Outcome::error(view.names.unknown(name, SEARCH_FIRST));
     };
     if let Some(refused) = check(&tool) {
         return refused;

@@ -10,7 +10,7 @@ use crate::{
     arguments::CalledAs,
     dialects::DialectView,
     host::{self, HostTool, arguments::ArgumentError},
-    names::echo,
+    names::{SEARCH_FIRST, echo},
     outcome::{Effect, Reply, Searched, ToolDefinition},
     usage::{SearchLead, UsageStep},
 };
@@ -171,7 +171,8 @@ impl Session {
         let loaded = self.find_visible(name);
         let is_loaded = loaded.is_some();
         let Some(tool) = loaded.or_else(|| self.names.find(name)) else {
-            return CallAnswer::error(Reply::Text(self.names.unknown(name)));
+            let advice = if self.has_search() { SEARCH_FIRST } else { "call one of the listed tools" };
+            return CallAnswer::error(Reply::Text(self.names.unknown(name, advice)));
         };
         let is_listed = is_loaded || self.lists_everything;
         let refused = self.with_view(|view| self.dialect().check_direct_call(&tool, view));

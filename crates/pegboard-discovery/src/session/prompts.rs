@@ -105,6 +105,12 @@ impl Session {
         names().find(|name| is_search(name)).or_else(|| names().next())
     }
 
+    /// Returns whether a listed tool searches.
+    pub(super) fn has_search(&self) -> bool {
+        !self.lists_everything
+            && self.fixed.meta.iter().any(|meta| self.meta_tool(&meta.name) == Some(MetaTool::Search))
+    }
+
     /// Returns the reminder for the conversation itself, if the dialect has one.
     pub(super) fn reminder(&self) -> Option<String> {
         let text = self.with_view(|view| self.dialect().reminder(view))?;

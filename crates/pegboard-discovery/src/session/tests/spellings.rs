@@ -102,13 +102,23 @@ fn names_that_mean_nothing_are_reported() {
     let session = session.expect("a session").with_pre_discovered(names);
     assert_eq!(
         session.unmatched_names(),
-        [
-            "no tool `sned`; search for what you want to do",
-            "no tool `send`; search for what you want to do",
-            "`b:sned` matches no tool; nearest names: b___send"
-        ],
+        ["no tool `sned`", "no tool `send`", "`b:sned` matches no tool; nearest names: b___send"],
         "what may not be seen is not proposed"
     );
+}
+
+#[test]
+fn the_advice_for_an_unknown_name_depends_on_the_search() {
+    let check = |mut session: Session, expected: &str| {
+        assert_eq!(session.call("qwertz", &json!({})).reply.into_text(), format!("no tool `qwertz`; {expected}"));
+    };
+    let search = "search for what you want to do";
+    for dialect in [DialectName::Bridge, DialectName::Explicit, DialectName::Select] {
+        check(open(dialect, Settings::default()), search);
+    }
+    let listed = "call one of the listed tools";
+    check(open(DialectName::Code, Settings::default()), listed);
+    check(open(DialectName::Bridge, Settings::default()).with_everything_listed(), listed);
 }
 
 /// A catalog of ten tools that one word finds.
