@@ -29,6 +29,9 @@ use pegboard_mcp::era::Era;
 use self::{calls::Calls, news::News, questions::Questions};
 use crate::{redact::Redactor, server_output::OutputLog, transport::Outbound};
 
+/// Separates the reason of an error from the last output of the server.
+pub(crate) const LAST_OUTPUT: &str = "; last output: ";
+
 /// What both directions of a connection share.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -116,7 +119,7 @@ impl Link {
     /// `reason` with what the server last wrote, which most often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
         match self.talk.last_stderr_line() {
-            Some(words) => format!("{reason}; last output: {words}"),
+            Some(words) => format!("{reason}{LAST_OUTPUT}{words}"),
             None => reason.to_owned(),
         }
     }

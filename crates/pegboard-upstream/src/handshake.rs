@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::{
     auth::Bearer,
     config::{HttpKind, ServerConfig, TransportConfig},
-    connection::{Call, CallError, Link, Notice},
+    connection::{Call, CallError, LAST_OUTPUT, Link, Notice},
     environment::Environment,
     listing::MAX_TEXT,
     redact::Redactor,
@@ -96,6 +96,7 @@ impl ConnectError {
                     false => Some("install the program, or give its full path"),
                 }
             }
+            Self::Closed(reason) if reason.contains(LAST_OUTPUT) => None,
             Self::Closed(_) => Some("run the server's command manually to see its output"),
             Self::Timeout(_) => Some("raise `connectTimeout`, or check the log for what the server is waiting for"),
             Self::Refused(CallError::Status { status: 401 | 403 }) => {
