@@ -139,6 +139,9 @@ impl RunError {
             Self::Turn(TurnError::Send(SendError::Refused { status: 404, .. })) => {
                 Some("check the name of the model, and the base URL if one is set")
             }
+            Self::Turn(TurnError::Send(SendError::Unreachable { .. })) => {
+                Some("check the base URL if one is set, and the network")
+            }
             _ => None,
         }
     }

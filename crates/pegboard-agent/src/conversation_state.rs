@@ -301,7 +301,8 @@ pub(crate) fn saved_id(saved: &Value) -> Option<String> {
 /// Returns the model of a saved conversation, if this agent can continue it.
 fn check(saved: &Value, conversation: &Conversation) -> Result<Model, ResumeError> {
     if saved["version"].as_u64() != Some(FORMAT) {
-        let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
+        let missing = || ResumeError::Garbled { reason: "`version` is missing".to_owned() };
+        let found = saved.get("version").ok_or_else(missing)?.to_string();
         return Err(ResumeError::Format { found });
     }
     let found = saved["model"].as_str().unwrap_or_default();
@@ -321,14 +322,16 @@ pub(crate) fn read_saved(path: &Path) -> Result<Option<Value>, ResumeError> {
     let length = file.metadata().map_err(unreadable)?.len();
     if length > MAX_BYTES {
         return Err(ResumeError::Invalid {
-            reason: format!("the file is {length} bytes, over the limit of {MAX_BYTES}"),
+            reason: format!("`{}` has {length} bytes, over the limit of {MAX_BYTES}", path.display()),
         });
     }
     if length == 0 {
         return Ok(None);
     }
     let saved = serde_json::from_reader(io::BufReader::new(file));
-    saved.map(Some).map_err(|error| ResumeError::Invalid { reason: error.to_string() })
+    saved
+        .map(Some)
+        .map_err(|error| ResumeError::Invalid { reason: format!("`{}` is not valid JSON: {error}", path.display()) })
 }
 
 /// Writes the transcript file. Writes are numbered: a cancelled one may still be in progress and

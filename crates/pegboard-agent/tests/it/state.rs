@@ -136,7 +136,13 @@ async fn transcripts_that_cannot_be_used() {
         assert!(expected(&error), "{name}: {error}");
         assert_eq!(std::fs::read(&path).expect("a file"), content, "it is not touched");
     };
-    check("garbage", b"{\"version\": 1", |error| matches!(error, ResumeError::Invalid { .. })).await;
+    check(
+        "garbage",
+        b"{\"version\": 1",
+        |error| matches!(error, ResumeError::Invalid { reason } if reason.contains("garbage` is not valid JSON")),
+    )
+    .await;
+    check("list", b"[]", |error| error.to_string() == "not a saved conversation: `version` is missing").await;
     check("later", b"{\"version\": 99}", |error| matches!(error, ResumeError::Format { .. })).await;
     let other = br#"{"version": 1, "model": "openai/gpt-5.4", "messages": []}"#;
     check("other", other, |error| matches!(error, ResumeError::OtherWire { .. })).await;
