@@ -202,7 +202,7 @@ fn print(name: &str, answer: &ToolCallResult, format: Format) -> Result<Outcome,
         }
     }
     if answer.is_error {
-        say(&format!("`{name}` reported an error"));
+        say(&format!("the call of `{name}` failed"));
     }
     Ok(if answer.is_error { Outcome::No } else { Outcome::Yes })
 }

@@ -26,11 +26,11 @@ use crate::{
 const HELP: &str = "\
 your input goes to the model, except for these commands:
 /tools     list the tools that the model sees
-/cost      show the cost of the conversation so far
-/compact   summarize the conversation to continue with a shorter one
+/cost      show the tokens and the cost so far
+/compact   replace the conversation by a summary of it
 /help      show this help
 /quit      end the conversation, like Ctrl-D
-Ctrl-C     stop the model; press it twice at the prompt to end
+Ctrl-C     stop the model; twice at the prompt: end
 text that you type while the model works waits for the next prompt";
 
 const COMMANDS: [&str; 5] = ["/tools", "/cost", "/compact", "/help", "/quit"];

@@ -109,7 +109,7 @@ async fn tools_are_listed_searched_and_called_without_a_gateway() {
     place.check(&["call", "large"], 2, "", "was not called").await;
     place.check(&["call", "large", "bytes=many"], 2, "", "must be of type integer").await;
     place.check(&["call", "large", "bytes=10"], 0, "", "").await;
-    place.check(&["call", "test_error_handling"], 1, "", "reported an error").await;
+    place.check(&["call", "test_error_handling"], 1, "", "the call of `test_error_handling` failed").await;
     place.check(&["call", "ecko"], 2, "", "nearest names: echo").await;
     let found = place.command(&["search", "returns a text of many lines"]).output().await.expect("it runs");
     assert_eq!(json_of(&found)["hits"][0]["name"], "large");
