@@ -301,7 +301,7 @@ pub(crate) fn saved_id(saved: &Value) -> Option<String> {
 /// Returns the model of a saved conversation, if this agent can continue it.
 fn check(saved: &Value, conversation: &Conversation) -> Result<Model, ResumeError> {
     if saved["version"].as_u64() != Some(FORMAT) {
-        let missing = || ResumeError::Garbled { reason: "`version` is missing".to_owned() };
+        let missing = || ResumeError::Invalid { reason: "`version` is missing".to_owned() };
         let found = saved.get("version").ok_or_else(missing)?.to_string();
         return Err(ResumeError::Format { found });
     }
