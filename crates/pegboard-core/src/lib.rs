@@ -32,6 +32,7 @@ pub mod schema;
 mod secret;
 pub mod selection;
 pub mod text;
+mod tokens;
 pub mod tool;
 pub mod vectors;
 
@@ -42,5 +43,6 @@ pub use ranking::{Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reas
 pub use secret::Secret;
 pub use selection::Selection;
 pub use text::line as plain_line;
+pub use tokens::estimate_tokens;
 pub use tool::{Annotations, Origin, RawTool, Risk, Server, Tool};
 pub use vectors::{ToolVectors, VectorSource, Vectors};
