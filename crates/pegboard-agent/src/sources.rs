@@ -12,7 +12,7 @@ use pegboard_core::{
 };
 use pegboard_discovery::{HostTool, host::offers::ServerOffer};
 use pegboard_mcp::json::Fields;
-use pegboard_upstream::{Fleet, Item, ListKind, Upstream};
+use pegboard_upstream::{Fleet, Item, ListKind, Lists, Presentation, PresentedTool, Upstream};
 use tokio::sync::watch;
 
 use crate::{approval::CallPolicy, custom::Registry};
@@ -134,38 +134,36 @@ impl Sources {
 
     fn update_servers(&mut self) {
         let servers = self.fleet.servers();
-        let listed: Vec<(&Arc<Upstream>, Arc<Vec<Item>>)> =
-            servers.iter().map(|server| (server, Arc::clone(server.lists().of(ListKind::Tools)))).collect();
-        let offers: Vec<Vec<&Item>> = listed
-            .iter()
-            .map(|(server, items)| items.iter().filter(|item| self.is_offered(server, item)).collect())
-            .collect();
-        let mut names = self.assign_names(&listed, &offers).into_iter();
-        for ((server, tools), items) in listed.iter().zip(&offers) {
+        let lists: Vec<Arc<Lists>> = servers.iter().map(|server| server.lists()).collect();
+        let shown: Vec<(&Arc<Upstream>, Presentation<'_>)> =
+            servers.iter().zip(&lists).map(|(server, lists)| (server, self.present(server, lists))).collect();
+        let mut names = self.names(&shown).into_iter();
+        for ((server, presentation), lists) in shown.iter().zip(&lists) {
+            let items = &presentation.tools;
             let names: Vec<String> = names.by_ref().take(items.len()).collect();
             let assigned = self.assigned.entry(server.name().to_owned()).or_default();
             if assigned.len() > MAX_ASSIGNED {
                 // A server that keeps renaming its tools must not fill the memory.
-                assigned.retain(|key, _| items.iter().any(|item| item.key == *key));
+                assigned.retain(|key, _| items.iter().any(|tool| tool.item.key == *key));
             }
-            assigned.extend(items.iter().map(|item| item.key.clone()).zip(names.iter().cloned()));
-            let part = ServerPart { tools: Arc::clone(tools), names, description: server.description() };
+            assigned.extend(items.iter().map(|tool| tool.item.key.clone()).zip(names.iter().cloned()));
+            let part = ServerPart { tools: Arc::clone(&lists.tools), names, description: server.description() };
             if !self.parts.get(server.name()).is_some_and(|old| old.is_same(&part)) {
-                let tool = |(item, shown): (&&Item, &String)| {
-                    // The identity depends on the server only, not on the shown name.
-                    let id = Some(format!("{}/{}", server.name(), item.key));
-                    let tool = item.to_tool(shown)?;
+                presentation.log(server.config());
+                let tool = |(tool, shown): (&PresentedTool<'_>, &String)| {
+                    // Its identity is the server's affair, whatever it is called here.
+                    let id = Some(format!("{}/{}", server.name(), tool.item.key));
+                    let tool = tool.to_raw(shown)?;
                     let policy = self.policy.as_ref();
-                    let described =
-                        policy.and_then(|policy| policy.rewrite_description(server.name(), &tool.description));
-                    let prompt_instructions = server.config().prompt_instructions.of(&item.key).map(str::to_owned);
+                    let described = policy.and_then(|policy| policy.rewrite_description(server.name(), &tool.description));
                     let description = described.unwrap_or_else(|| tool.description.clone());
-                    Some(RawTool { id, description, prompt_instructions, ..tool })
+                    Some(RawTool { id, description, ..tool })
                 };
                 let raw = items.iter().zip(&part.names).filter_map(tool);
                 let whose = Server {
                     name: server.name().to_owned(),
                     description: part.description.clone(),
+                    summary: server.config().summary.clone(),
                     origin: Origin::Mcp,
                 };
                 let (catalog, warnings) = self.catalog.with_server(whose, raw);
@@ -176,26 +174,26 @@ impl Sources {
         }
     }
 
-    fn is_offered(&self, server: &Upstream, item: &Item) -> bool {
-        let is_shown = self.policy.as_ref().is_none_or(|policy| policy.is_visible(server.name(), &item.key));
-        is_shown && server.can_call(item)
+    /// The tools of a server that the policy is_visible and that can be called, as its settings present
+    /// them.
+    fn present<'a>(&self, server: &'a Upstream, lists: &'a Lists) -> Presentation<'a> {
+        let is_visible = |key: &str| self.policy.as_ref().is_none_or(|policy| policy.is_visible(server.name(), key));
+        let mut presentation = Presentation::new(server.config(), lists);
+        presentation.tools.retain(|tool| is_visible(&tool.item.key) && server.can_call(tool.item));
+        presentation
     }
 
-    /// Returns the names, which are the same in the gateway: `server___tool`, or the tool's own
-    /// name if names do not contain the server and the name is unique. An assigned name never
-    /// changes, since the model may know it.
-    fn assign_names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], offers: &[Vec<&Item>]) -> Vec<String> {
-        let listed: Vec<(&str, &str)> = servers
-            .iter()
-            .zip(offers)
-            .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())))
-            .collect();
+    /// The names that the gateway is_visible too: `server___tool`, or the tool's own where names carry no
+    /// server and no other tool has it. A name that was assigned stays assigned: the model may know it.
+    fn names(&self, servers: &[(&Arc<Upstream>, Presentation<'_>)]) -> Vec<String> {
+        let listed: Vec<(&str, &PresentedTool<'_>)> =
+            servers.iter().flat_map(|(server, shown)| shown.tools.iter().map(|tool| (server.name(), tool))).collect();
         let enabled = servers.iter().filter(|(server, _)| server.config().is_enabled).count();
         let full = Style { is_prefixed: true, ..self.style.clone() };
         let style = Style { is_prefixed: self.prefixes.applies_to(enabled), ..full.clone() };
         let mut shown: Vec<String> = Vec::with_capacity(listed.len());
-        for ((server, _), items) in servers.iter().zip(offers) {
-            let names = ShownNames::new(&style, items.iter().map(|item| (server.name(), item.key.as_str())));
+        for (server, presentation) in servers {
+            let names = ShownNames::new(&style, presentation.tools.iter().map(|tool| (server.name(), tool.name)));
             shown.extend(names.iter().map(str::to_owned));
         }
         let mut seen: HashMap<&str, usize> = HashMap::new();
@@ -203,15 +201,16 @@ impl Sources {
         // Names of the agent and of the host program take precedence over those of servers.
         let mut taken: BTreeSet<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
         taken.extend(self.registry.names());
-        let assigned = |(server, key): (&str, &str)| self.assigned.get(server).and_then(|names| names.get(key));
-        taken.extend(listed.iter().filter_map(|item| assigned(*item)).cloned());
+        let assigned =
+            |server: &str, tool: &PresentedTool<'_>| self.assigned.get(server).and_then(|names| names.get(&tool.item.key));
+        taken.extend(listed.iter().filter_map(|(server, tool)| assigned(server, tool)).cloned());
         let mut names = Vec::with_capacity(listed.len());
-        for (item, shown) in listed.iter().zip(&shown) {
-            let name = assigned(*item).cloned().unwrap_or_else(|| {
-                // Not every provider accepts a name that begins with a digit.
+        for ((server, tool), shown) in listed.iter().zip(&shown) {
+            let name = assigned(server, tool).cloned().unwrap_or_else(|| {
+                // Not every provider takes a name that begins with a digit.
                 let is_accepted = shown.starts_with(|c: char| c.is_alphabetic() || c == '_');
                 let is_alone = seen.get(shown.as_str()) == Some(&1) && !taken.contains(shown);
-                if is_accepted && is_alone { shown.to_owned() } else { free_name(&full, *item, &taken) }
+                if is_accepted && is_alone { shown.to_owned() } else { free_name(&full, (server, tool.name), &taken) }
             });
             taken.insert(name.clone());
             names.push(name);

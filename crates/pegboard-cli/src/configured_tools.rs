@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{
-    Catalog, LoadLimits, Origin, RawTool, Selection, Server,
+    Catalog, LoadLimits, Origin, Selection, Server,
     naming::{ShownNames, Style},
 };
-use pegboard_upstream::{Fleet, FleetOptions, Item, State, Upstream, config::ServerConfig};
+use pegboard_upstream::{Fleet, FleetOptions, Presentation, State, Upstream, config::ServerConfig};
 
 use crate::{
     catalogs,
@@ -103,24 +103,15 @@ fn catalog(content: &Content, state: Option<&str>) -> Result<(Catalog, Config), 
     let (catalog, failed) = with_servers(config.clone(), state, |servers, settings| {
         let is_prefixed = settings.prefixes.applies_to(count);
         let style = Style { is_prefixed, ..settings.names.clone() };
-        let is_shown = |server: &Upstream, item: &Item| settings.policies.shows(server.name(), &item.key);
-        let lists: Vec<_> = servers.iter().map(|server| server.lists()).collect();
-        let kept: Vec<(&Arc<Upstream>, Vec<&Item>)> = servers
-            .iter()
-            .zip(&lists)
-            .map(|(server, lists)| (server, lists.tools.iter().filter(|item| is_shown(server, item)).collect()))
-            .collect();
         let mut catalog = Catalog::empty();
-        for (server, items) in &kept {
-            let names = ShownNames::new(&style, items.iter().map(|item| (server.name(), item.key.as_str())));
-            let instructions = &server.config().prompt_instructions;
-            let tool = |(item, shown): (&&Item, &str)| {
-                let prompt_instructions = instructions.of(&item.key).map(str::to_owned);
-                Some(RawTool { prompt_instructions, ..item.to_tool(shown)? })
-            };
-            let tools: Vec<_> = items.iter().zip(names.iter()).filter_map(tool).collect();
-            let description = server.description();
-            let server = Server { name: server.name().to_owned(), description, origin: Origin::Mcp };
+        for server in servers {
+            let lists = server.lists();
+            let mut tools = Presentation::new(server.config(), &lists).tools;
+            tools.retain(|tool| settings.policies.shows(server.name(), &tool.item.key));
+            let names = ShownNames::new(&style, tools.iter().map(|tool| (server.name(), tool.name)));
+            let tools: Vec<_> = tools.iter().zip(names.iter()).filter_map(|(tool, shown)| tool.to_raw(shown)).collect();
+            let (description, summary) = (server.description(), server.config().summary.clone());
+            let server = Server { name: server.name().to_owned(), description, summary, origin: Origin::Mcp };
             catalog = catalog.with_server(server, tools).0;
         }
         catalog

@@ -200,11 +200,13 @@ impl GatewayClient {
                 .tools
                 .into_iter()
                 .filter_map(|tool| {
-                    let read = Item::read_tool(tool.definition.into(), &tool.name, &tool.tool)?;
-                    Some(RawTool { prompt_instructions: tool.prompt_instructions, ..read })
+                    let bare = tool.renamed.as_deref().unwrap_or(&tool.tool);
+                    let read = Item::read_tool(tool.definition.into(), &tool.name, bare, &tool.tool)?;
+                    Some(RawTool { prompt_instructions: tool.prompt_instructions, deferred: tool.deferred, ..read })
                 })
                 .collect();
-            let whose = Server { name: server.name, description: server.description, origin: Origin::Mcp };
+            let (name, description, summary) = (server.name, server.description, server.summary);
+            let whose = Server { name, description, summary, origin: Origin::Mcp };
             catalog = catalog.with_server(whose, tools).0;
         }
         Ok(catalog)

@@ -357,7 +357,7 @@ fn servers_of(tools: &[RawTool]) -> HashMap<Box<str>, Arc<Server>> {
     for raw in tools {
         let Some(name) = server_name(raw) else { continue };
         if !servers.contains_key(name) {
-            let server = Server { name: name.into(), description: String::new(), origin: raw.origin };
+            let server = Server { name: name.into(), origin: raw.origin, ..Server::default() };
             servers.insert(name.into(), server);
         }
         if let (Some(server), Some(description)) = (servers.get_mut(name), &raw.server_description)

@@ -320,6 +320,7 @@ impl ToolFields<'_> {
             id: self.text("id", self.limits.name_bytes),
             name: self.text("name", self.limits.name_bytes).unwrap_or_default(),
             upstream_name: None,
+            bare_name: None,
             title: self.text("title", text_bytes).or_else(|| {
                 let title = annotations.get("title").and_then(Value::as_str)?.to_owned();
                 Some(self.bounded("annotations", title, text_bytes))

@@ -105,7 +105,7 @@ impl Selection {
             let (meant, several) = find_meant_tools(pattern, catalog);
             if meant.is_empty() {
                 let several: Vec<String> = several.iter().map(|tool| tool.name().to_owned()).collect();
-                let names = catalog.iter().flat_map(|tool| [tool.name(), tool.upstream_name()]);
+                let names = catalog.iter().flat_map(|tool| [tool.name(), tool.bare_name()]);
                 let near = nearest(pattern, names, NEAREST).into_iter().map(str::to_owned);
                 let near = if several.is_empty() { near.collect() } else { Vec::new() };
                 unmatched.push(Unmatched { pattern: pattern.clone(), several, nearest: near });
@@ -267,7 +267,7 @@ fn find_meant_tools<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Too
 fn is_exactly(pattern: &str, tool: &Tool) -> bool {
     let of_server = |server: &str| {
         let name = pattern.strip_prefix(server).and_then(|rest| rest.strip_prefix(':'));
-        name.is_some_and(|name| name == tool.name() || name == tool.upstream_name())
+        name.is_some_and(|name| [tool.name(), tool.bare_name(), tool.upstream_name()].contains(&name))
     };
     pattern == tool.name() || pattern == tool.id() || tool.server_name().is_some_and(of_server)
 }
@@ -311,18 +311,20 @@ impl Patterns {
         if let Some(ids) = &self.ids {
             return ids.contains(tool.id()) || groups.any(|group| self.servers.contains(&group));
         }
-        let (name, upstream_name) = (fold(tool.name()), fold(tool.upstream_name()));
-        if self.names.contains(&name) || self.names.contains(&upstream_name) {
+        // A tool that the user has renamed is still denied under the name at its server.
+        let bare = tool.is_renamed().then(|| fold(tool.bare_name()));
+        let names = [Some(fold(tool.name())), Some(fold(tool.upstream_name())), bare];
+        let (all, own) = (|| names.iter().flatten(), || names[1..].iter().flatten());
+        if all().any(|name| self.names.contains(name)) {
             return true;
         }
         groups.any(|group| {
             let has = |name: &String| self.tools.contains(&(group.clone(), name.clone()));
-            let qualified = format!("{group}{upstream_name}");
-            self.servers.contains(&group)
-                || has(&name)
-                || has(&upstream_name)
-                || self.names.contains(&qualified)
-                || self.names.contains(&format!("mcp{qualified}"))
+            let has_qualified = |name: &String| {
+                let qualified = format!("{group}{name}");
+                self.names.contains(&qualified) || self.names.contains(&format!("mcp{qualified}"))
+            };
+            self.servers.contains(&group) || all().any(has) || own().any(has_qualified)
         })
     }
 }

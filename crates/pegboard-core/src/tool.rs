@@ -28,6 +28,9 @@ pub struct Server {
     pub name: String,
     /// What it says of itself.
     pub description: String,
+    /// What it is for in a few words, where the user has written that; models read it in place of
+    /// words that are derived from the description and the tools.
+    pub summary: Option<String>,
     /// What kind of source it is.
     pub origin: Origin,
 }
@@ -35,7 +38,12 @@ pub struct Server {
 impl Server {
     /// Returns the server without characters that control a terminal.
     pub(crate) fn cleaned(self) -> Self {
-        Self { name: text::line_owned(self.name), description: text::clean_owned(self.description), ..self }
+        Self {
+            name: text::line_owned(self.name),
+            description: text::clean_owned(self.description),
+            summary: self.summary.map(text::line_owned).filter(|summary| !summary.trim().is_empty()),
+            ..self
+        }
     }
 }
 
@@ -103,6 +111,9 @@ pub struct RawTool {
     pub name: String,
     /// Its name at its own server, where `name` was made for models.
     pub upstream_name: Option<String>,
+    /// Its name without its server, where the user has renamed it; its server keeps calling it
+    /// `upstream_name`.
+    pub bare_name: Option<String>,
     /// A name for people.
     pub title: Option<String>,
     /// What it does.
@@ -145,6 +156,8 @@ pub struct Tool {
     name: Box<str>,
     /// `None` where it is the name.
     upstream_name: Option<Box<str>>,
+    /// `None` where it is the name at the server.
+    bare_name: Option<Box<str>>,
     title: Option<Box<str>>,
     description: Piece,
     input_schema: Option<Piece>,
@@ -176,6 +189,7 @@ impl Tool {
         let json = |schema: Box<RawValue>| Piece::new(schema.get(), original.as_deref());
         Self {
             id,
+            bare_name: raw.bare_name.map(line).filter(|bare| Some(&**bare) != raw.upstream_name.as_deref()),
             upstream_name: raw.upstream_name.filter(|upstream| **upstream != *name).map(String::into_boxed_str),
             title: raw.title.map(line),
             description: Piece::new(text::clean_owned(raw.description), original.as_deref()),
@@ -207,6 +221,17 @@ impl Tool {
     /// Returns the name at its own server; mostly the same.
     pub fn upstream_name(&self) -> &str {
         self.upstream_name.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns the name without its server, as users and models know it: the name at the server
+    /// unless the user has renamed the tool.
+    pub fn bare_name(&self) -> &str {
+        self.bare_name.as_deref().unwrap_or_else(|| self.upstream_name())
+    }
+
+    /// Returns whether the user has given the tool another name than its server.
+    pub fn is_renamed(&self) -> bool {
+        self.bare_name.is_some()
     }
 
     /// Returns `server/name` with the name at its own server, or that name alone. Unlike names for
@@ -311,6 +336,7 @@ impl Tool {
         self.id == other.id
             && self.name == other.name
             && self.upstream_name == other.upstream_name
+            && self.bare_name == other.bare_name
             && self.title == other.title
             && self.description() == other.description()
             && self.input_schema() == other.input_schema()

@@ -1,4 +1,5 @@
-//! Short descriptions of servers: the server's own sentence, or the words that its tools share.
+//! Short descriptions of servers: the user's summary, the server's own sentence, or the words that
+//! its tools share.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -7,10 +8,13 @@ use std::{
 
 use pegboard_core::{Catalog, Selection, Tool, naming};
 
-use crate::prompt::{complete_phrase, first_sentence, phrase};
+use crate::prompt::{complete_phrase, first_sentence};
 
 /// Maximum number of words of a server's own sentence.
 const MAX_PURPOSE_WORDS: usize = 8;
+
+/// Maximum number of characters of a server's own sentence: some scripts have no spaces.
+const MAX_PURPOSE_CHARS: usize = 100;
 
 /// Maximum number of words of the description of a server's only tool.
 const MAX_TOOL_WORDS: usize = 8;
@@ -78,6 +82,7 @@ static GENERIC: LazyLock<HashSet<&str>> = LazyLock::new(|| {
 pub(crate) struct ServerTools<'a> {
     pub(crate) name: &'a str,
     description: &'a str,
+    summary: Option<&'a str>,
     pub(crate) tools: Vec<&'a Tool>,
 }
 
@@ -95,7 +100,8 @@ impl<'a> Servers<'a> {
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             let Some(server) = tool.server() else { continue };
             let place = *places.entry(server.name.as_str()).or_insert_with(|| {
-                all.push(ServerTools { name: &server.name, description: &server.description, tools: Vec::new() });
+                let (name, description, summary) = (&server.name, &server.description, server.summary.as_deref());
+                all.push(ServerTools { name, description, summary, tools: Vec::new() });
                 all.len() - 1
             });
             all[place].tools.push(tool);
@@ -107,17 +113,23 @@ impl<'a> Servers<'a> {
         Self { all, spread }
     }
 
-    /// Returns the category of `server`: the beginning of its own description if that describes it,
-    /// else words that its tools share.
+    /// Returns the category of `server`: the user's summary, else the beginning of its own
+    /// description if that describes it, else words that its tools share.
     pub(crate) fn category(&self, server: &ServerTools<'_>) -> String {
-        let about = purpose(server.description);
+        let about = server.summary.map_or_else(|| purpose(server.description), str::to_owned);
         let about = if about.is_empty() { self.words(server, 4, ", ") } else { about };
         if about.is_empty() { server.name.to_owned() } else { format!("{} ({about})", server.name) }
     }
 
+    /// Returns the user's summary of `server`, else at most `most` words that distinguish it from the
+    /// others.
+    pub(crate) fn summary(&self, server: &ServerTools<'_>, most: usize, joint: &str) -> String {
+        server.summary.map_or_else(|| self.words(server, most, joint), str::to_owned)
+    }
+
     /// Returns at most `most` words that distinguish `server` from the others; for a server with
     /// one tool the beginning of that tool's description.
-    pub(crate) fn words(&self, server: &ServerTools<'_>, most: usize, joint: &str) -> String {
+    fn words(&self, server: &ServerTools<'_>, most: usize, joint: &str) -> String {
         if let [tool] = server.tools.as_slice() {
             let about = complete_phrase(first_sentence(tool.description()), MAX_TOOL_WORDS);
             if !about.is_empty() {
@@ -167,7 +179,7 @@ impl ServerTools<'_> {
         };
         let mut words: BTreeMap<String, Word> = BTreeMap::new();
         for tool in &self.tools {
-            let bare = tool.upstream_name().rsplit("__").next().unwrap_or_default();
+            let bare = tool.bare_name().rsplit("__").next().unwrap_or_default();
             let in_name: Vec<String> = name_words(bare).filter(|word| !own.contains(&stem(word))).collect();
             let first = |at: usize| if at == 0 && in_name.len() > 1 { 1 } else { 3 };
             let named = in_name.iter().enumerate().map(|(at, word)| (word.clone(), first(at), true));
@@ -195,12 +207,18 @@ impl ServerTools<'_> {
 /// end of a phrase. Headings and instructions to the model are skipped.
 fn purpose(description: &str) -> String {
     let is_prose = |line: &&str| !line.is_empty() && !line.starts_with(['#', '-', '*', '|', '`', '<', '=']);
-    let line = description.lines().map(str::trim).find(is_prose).unwrap_or_default();
-    let sentence = first_sentence(line);
+    let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| matches!(c, '=' | '-'));
+    let lines: Vec<&str> = description.lines().map(str::trim).collect();
+    let is_heading = |at: usize| lines.get(at + 1).is_some_and(|next| is_rule(next));
+    let mut prose = lines.iter().enumerate().filter(|(at, line)| is_prose(line) && !is_heading(*at));
+    let line = prose.next().map(|(_, line)| line.replace("**", "").replace('`', "")).unwrap_or_default();
+    let sentence = first_sentence(&line);
     let words: Vec<String> = sentence.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect();
     let is_directive = words.first().is_some_and(|word| DIRECTIVES.contains(&word.as_str()))
         || words.iter().any(|word| word.starts_with("instruction") || REFERENCES.contains(&word.as_str()));
-    if is_directive { String::new() } else { phrase(sentence, MAX_PURPOSE_WORDS) }
+    let is_long = |text: &str| text.chars().count() > MAX_PURPOSE_CHARS;
+    let purpose = if is_directive { String::new() } else { complete_phrase(sentence, MAX_PURPOSE_WORDS) };
+    if is_long(&purpose) { String::new() } else { purpose }
 }
 
 /// Returns the words of the first sentence of a description, without those of scripts that have no
@@ -272,6 +290,15 @@ mod tests {
         check("One two three four five six seven of the nine ten", "One two three four five six seven");
         check("Reads mail. Sends mail too.", "Reads mail");
         check("# Title\n\nKeeps notes\nfor the team", "Keeps notes");
+        check("Title\n=====\nKeeps **notes** of `you`r team", "");
+        check("Title\n=====\nKeeps **notes** in `files`", "Keeps notes in files");
+        // Where no phrase ends within the limit, the names of the tools say more.
+        check("Comprehensive Kubernetes cluster management tooling offering deployments pods services", "");
+        check(
+            "Provides a comprehensive set of tools for managing Kubernetes clusters",
+            "Provides a comprehensive set of tools",
+        );
+        check(&"知".repeat(101), "");
     }
 
     #[test]
@@ -281,6 +308,21 @@ mod tests {
         check("Follow them to use, extend, and troubleshoot the server safely.");
         check("Use this server when the user asks for the weather.");
         check("Before calling a tool, read the guide.");
+    }
+
+    #[test]
+    fn the_summary_of_the_user_comes_first() {
+        let tool = |name: &str| RawTool { name: name.to_owned(), ..RawTool::default() };
+        let server = pegboard_core::Server {
+            name: "git".to_owned(),
+            description: "Version control".to_owned(),
+            summary: Some("our monorepo".to_owned()),
+            ..pegboard_core::Server::default()
+        };
+        let (catalog, _) = Catalog::empty().with_server(server, [tool("log"), tool("diff")]);
+        let servers = Servers::new(&catalog, &Selection::everything());
+        assert_eq!(servers.category(&servers.all[0]), "git (our monorepo)");
+        assert_eq!(servers.summary(&servers.all[0], 3, "/"), "our monorepo");
     }
 
     /// The words of each server, for tools given as `server`, `name`, `description`.

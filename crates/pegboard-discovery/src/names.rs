@@ -31,13 +31,15 @@ pub(crate) const SEARCH_FIRST: &str = "search for what you want to do";
 #[derive(Debug)]
 pub(crate) struct Names {
     by_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
-    /// By the names at their own servers, where those are others.
-    by_upstream_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
+    /// By the names without their servers, where those are others.
+    by_bare_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     by_snake: HashMap<String, Vec<Arc<Tool>>>,
     by_alias: HashMap<Box<str>, Vec<Arc<Tool>>>,
-    /// By the form in which all spellings of a name are equal: of their names here and at their
-    /// servers.
+    /// By the form in which all spellings of a name are equal: of their names with and without
+    /// their servers.
     by_folded: HashMap<Box<str>, Vec<Arc<Tool>>>,
+    /// Tools that the user has renamed; a call by the name at the server is told the new name.
+    renamed: Vec<Arc<Tool>>,
     /// The names that differ from the tools' own, by identity, and back.
     shown: HashMap<Box<str>, String>,
     by_shown: HashMap<String, Arc<Tool>>,
@@ -81,10 +83,11 @@ impl Names {
     pub(crate) fn new(catalog: &Catalog, selection: &Selection, dialect: Option<DialectName>) -> Self {
         let mut names = Self {
             by_name: HashMap::new(),
-            by_upstream_name: HashMap::new(),
+            by_bare_name: HashMap::new(),
             by_snake: HashMap::new(),
             by_alias: HashMap::new(),
             by_folded: HashMap::new(),
+            renamed: Vec::new(),
             shown: HashMap::new(),
             by_shown: HashMap::new(),
             count: 0,
@@ -95,8 +98,8 @@ impl Names {
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             names.count += usize::from(!HostTool::is_reader(tool));
             names.by_name.entry(tool.name().into()).or_default().push(Arc::clone(tool));
-            if tool.upstream_name() != tool.name() {
-                names.by_upstream_name.entry(tool.upstream_name().into()).or_default().push(Arc::clone(tool));
+            if tool.bare_name() != tool.name() {
+                names.by_bare_name.entry(tool.bare_name().into()).or_default().push(Arc::clone(tool));
             }
             names.by_snake.entry(snake_case(tool.name())).or_default().push(Arc::clone(tool));
             for alias in tool.aliases() {
@@ -112,7 +115,10 @@ impl Names {
         }
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             names.fold(tool.name(), tool);
-            names.fold(tool.upstream_name(), tool);
+            names.fold(tool.bare_name(), tool);
+            if tool.is_renamed() {
+                names.renamed.push(Arc::clone(tool));
+            }
             if let Some(shown) = names.shown.get(tool.id()).cloned() {
                 names.fold(&shown, tool);
             }
@@ -131,7 +137,7 @@ impl Names {
     /// Gives `tool` a unique name: with its server, and a number if that is taken too.
     fn qualify(&mut self, tool: &Arc<Tool>, reserved: &[&str]) {
         let base = match tool.server_name() {
-            Some(server) if tool.origin() == Origin::Mcp => Style::default().name(server, tool.upstream_name()),
+            Some(server) if tool.origin() == Origin::Mcp => Style::default().name(server, tool.bare_name()),
             Some(server) => format!("{server}__{}", tool.name()),
             None => tool.name().to_owned(),
         };
@@ -156,8 +162,8 @@ impl Names {
 
     /// Returns whether another server has a tool of the same name.
     pub(crate) fn is_shared(&self, tool: &Tool) -> bool {
-        let name = tool.upstream_name();
-        let named = self.by_name.get(name).into_iter().chain(self.by_upstream_name.get(name)).flatten();
+        let name = tool.bare_name();
+        let named = self.by_name.get(name).into_iter().chain(self.by_bare_name.get(name)).flatten();
         named.into_iter().any(|other| other.server_name() != tool.server_name())
     }
 
@@ -263,6 +269,15 @@ impl Names {
         }
     }
 
+    /// Returns the tools that the user has renamed and whose servers call them `name`, in any spelling.
+    fn renamed_from(&self, name: &str) -> Vec<&Arc<Tool>> {
+        if self.renamed.is_empty() {
+            return Vec::new();
+        }
+        let spelling = Spelling::new(name);
+        self.renamed.iter().filter(|tool| spelling.fits_name(tool.upstream_name(), tool.server_name())).collect()
+    }
+
     /// Returns the names nearest to `name`, for suggestions.
     pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
         if name.len() > MAX_NAME_BYTES {
@@ -272,11 +287,15 @@ impl Names {
         if !several.is_empty() {
             return several.iter().take(3).map(|tool| self.shown(tool)).collect();
         }
-        let names = self.by_name.keys().chain(self.by_upstream_name.keys()).map(|name| &**name);
+        let renamed = self.renamed_from(name);
+        if !renamed.is_empty() {
+            return renamed.iter().take(3).map(|tool| self.shown(tool)).collect();
+        }
+        let names = self.by_name.keys().chain(self.by_bare_name.keys()).map(|name| &**name);
         let nearest = naming::nearest(name, names, 3);
         let tools = nearest
             .into_iter()
-            .flat_map(|name| self.by_name.get(name).into_iter().chain(self.by_upstream_name.get(name)).flatten());
+            .flat_map(|name| self.by_name.get(name).into_iter().chain(self.by_bare_name.get(name)).flatten());
         let mut shown: Vec<String> = Vec::new();
         for name in tools.map(|tool| self.shown(tool)) {
             if !shown.contains(&name) {

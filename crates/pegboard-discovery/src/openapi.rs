@@ -53,7 +53,7 @@ impl<'a> Api<'a> {
         let mut seen = HashSet::new();
         for tool in catalog.iter().filter(|tool| is_callable(tool) && selection.allows(tool)) {
             // A path leads to one tool, the first.
-            if !seen.insert((tool.server_name(), tool.upstream_name())) {
+            if !seen.insert((tool.server_name(), tool.bare_name())) {
                 continue;
             }
             let name = tool.server_name().unwrap_or(CUSTOM);
@@ -136,7 +136,7 @@ impl<'a> ApiServer<'a> {
     }
 
     fn find(&self, name: &str) -> Result<&'a Arc<Tool>, Vec<String>> {
-        let upstream = || self.tools.iter().map(|tool| tool.upstream_name());
+        let upstream = || self.tools.iter().map(|tool| tool.bare_name());
         // Models may have read the name that is shown elsewhere.
         let found = resolve_name(name, upstream())
             .or_else(|several| resolve_name(name, self.tools.iter().map(|tool| tool.name())).map_err(|_| several));
@@ -167,7 +167,7 @@ pub fn find(
     server: Option<&str>,
     name: &str,
 ) -> Result<Arc<Tool>, Vec<String>> {
-    let is_it = |tool: &&Arc<Tool>| tool.server_name() == server && tool.upstream_name() == name;
+    let is_it = |tool: &&Arc<Tool>| tool.server_name() == server && tool.bare_name() == name;
     let exact = catalog.iter().filter(is_it).find(|tool| is_callable(tool) && selection.allows(tool));
     if let Some(tool) = exact {
         return Ok(Arc::clone(tool));
@@ -188,7 +188,7 @@ pub fn is_callable(tool: &Tool) -> bool {
             || matches!(host, HostTool::GetApiSpec | HostTool::ExecuteShellCommand | HostTool::AskHuman)
     };
     let is_left_out = tool.is_own() && HostTool::from_name(tool.name()).is_some_and(not_in_api);
-    let has_path = tool.server_name().is_none_or(path::is_segment) && path::is_segment(tool.upstream_name());
+    let has_path = tool.server_name().is_none_or(path::is_segment) && path::is_segment(tool.bare_name());
     has_path && !is_left_out && !is_always_on(tool)
 }
 

@@ -39,40 +39,21 @@ pub(crate) fn first_sentence(text: &str) -> &str {
     line[..ends.min().unwrap_or(line.len())].trim_end_matches('.')
 }
 
-/// Returns the beginning of a sentence in at most `most` words, up to the end of a phrase.
-pub(crate) fn phrase(sentence: &str, most: usize) -> String {
-    let all: Vec<&str> = sentence.split_whitespace().collect();
-    let mut words = &all[..all.len().min(most)];
-    if words.len() < all.len() {
-        let is_end = |word: &&str| word.ends_with([',', ';', ':']);
-        // A phrase of one word says less than a sentence that breaks off.
-        match words.iter().rposition(is_end) {
-            Some(end) if end > 0 => words = &words[..=end],
-            _ => {}
-        }
-    }
-    while let [before @ .., last] = words
-        && OPEN_WORDS.contains(&last.to_lowercase().as_str())
-    {
-        words = before;
-    }
-    words.join(" ").trim_end_matches(['.', ',', ';', ':']).to_owned()
-}
-
 /// Returns the beginning of a sentence in at most `most` words, up to a word that begins another
 /// phrase; empty if fewer than three words were left.
 pub(crate) fn complete_phrase(sentence: &str, most: usize) -> String {
     const LEAST: usize = 3;
     let words: Vec<&str> = sentence.split_whitespace().collect();
     if words.len() <= most {
-        return words.join(" ");
+        return words.join(" ").trim_end_matches([',', ';', ':']).to_owned();
     }
     let is_open = |word: &str| OPEN_WORDS.contains(&word.to_lowercase().as_str());
     // What an article begins belongs to the verb in front of it.
     let is_joint = |word: &str| is_open(word) && !["a", "an", "its", "the"].contains(&word);
-    let is_end = |end: &usize| !is_open(words[end - 1]) && (is_joint(words[*end]) || words[end - 1].ends_with(','));
+    let is_end =
+        |end: &usize| !is_open(words[end - 1]) && (is_joint(words[*end]) || words[end - 1].ends_with([',', ';', ':']));
     let end = (LEAST..=most).rev().find(is_end).unwrap_or_default();
-    words[..end].join(" ").trim_end_matches(',').to_owned()
+    words[..end].join(" ").trim_end_matches([',', ';', ':']).to_owned()
 }
 
 /// Returns `template` with each key replaced by its value, in one pass: values are not expanded

@@ -142,7 +142,7 @@ pub(crate) async fn compare_names(catalog: Weak<CatalogView>, names: Arc<Lookali
         let found = tokio::task::spawn_blocking(move || {
             let tools = catalog.iter().chain(&directory.held);
             let all: Vec<(&str, &str)> =
-                tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.upstream_name())).collect();
+                tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.bare_name())).collect();
             find_lookalikes(&all)
         });
         let Ok(found) = found.await else { return };

@@ -12,7 +12,7 @@ use self::page::PageReader;
 pub(crate) use self::page::read_page;
 
 use pegboard_mcp::{
-    json::{Fields, Raw, SharedRaw, raw},
+    json::{Fields, Raw, SharedRaw},
     rpc::RpcError,
 };
 
@@ -97,20 +97,10 @@ pub struct Item {
 }
 
 impl Item {
-    /// Returns the item as a tool for a catalog, under the name `shown`.
-    pub fn to_tool(&self, shown: &str) -> Option<RawTool> {
-        let mut exposed = Arc::clone(&self.raw);
-        if shown != self.key {
-            let mut fields = Fields::of(&exposed)?;
-            fields.set("name", raw(shown));
-            exposed = fields.to_raw().into();
-        }
-        Self::read_tool(exposed, shown, &self.key)
-    }
-
-    /// Reads a definition that already has the name `shown` as a tool for a catalog.
-    pub fn read_tool(definition: SharedRaw, shown: &str, key: &str) -> Option<RawTool> {
-        let read = without_catalog_keys(&definition);
+    /// Reads a tool for a catalog from its definition, which carries the name `shown`. `bare` is its
+    /// name without its server, `key` its name at the server.
+    pub fn read_tool(definition: SharedRaw, shown: &str, bare: &str, key: &str) -> Option<RawTool> {
+        let read = of_protocol(&definition);
         let loaded = load::parse(shown, read.get().as_bytes(), &LoadLimits::default()).ok()?;
         let mut tool = loaded.tools.into_iter().next()?;
         // Clients get what the server wrote.
@@ -118,8 +108,11 @@ impl Item {
         // A server must not set identities and other names.
         tool.id = None;
         shown.clone_into(&mut tool.name);
-        tool.aliases = if shown == key { Vec::new() } else { vec![key.to_owned()] };
+        tool.aliases = if shown == bare { Vec::new() } else { vec![bare.to_owned()] };
         tool.upstream_name = Some(key.to_owned());
+        tool.bare_name = (bare != key).then(|| bare.to_owned());
+        // Whether it is always listed is the user's to say.
+        tool.deferred = None;
         tool.location = None;
         tool.server_description = None;
         Some(tool)
@@ -291,6 +284,8 @@ pub(crate) async fn refresh_list(
 
 #[cfg(test)]
 mod tests {
+    use pegboard_mcp::json::raw;
+
     use super::*;
 
     #[test]
@@ -322,7 +317,7 @@ mod tests {
             );
             let definition: Raw = serde_json::from_str(&text).expect("JSON");
             let definition = SharedRaw::from(definition);
-            let tool = Item::read_tool(Arc::clone(&definition), "s___x", "x").expect("a tool");
+            let tool = Item::read_tool(Arc::clone(&definition), "s___x", "x", "x").expect("a tool");
             assert_eq!((tool.name.as_str(), tool.description.as_str()), ("s___x", "approved"), "{key}");
             let said = [tool.prompt_instructions, tool.search_hint, tool.category, tool.id, tool.server];
             assert!(said.iter().all(Option::is_none) && tool.deferred.is_none(), "{key}: {said:?}");

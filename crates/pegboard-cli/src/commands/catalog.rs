@@ -2,7 +2,7 @@
 
 use clap::Args;
 use pegboard_mcp::json::Fields;
-use pegboard_upstream::Upstream;
+use pegboard_upstream::{Presentation, Upstream};
 
 use crate::{
     Outcome,
@@ -51,10 +51,18 @@ fn print(server: &Upstream, lines: &mut String) {
     let hello = server.hello();
     let own = hello.as_ref().and_then(|hello| hello.instructions.clone());
     let description = server.config().description.clone().or(own);
-    for item in server.lists().tools.iter() {
-        let mut fields = Fields::of(&item.raw).unwrap_or_default().with("server", server.name());
+    let lists = server.lists();
+    for tool in Presentation::new(server.config(), &lists).tools {
+        let mut fields = Fields::of(&tool.definition(tool.name)).unwrap_or_default().with("server", server.name());
         // A server cannot say in whose name it speaks.
         fields.remove("id");
+        if tool.name != tool.item.key {
+            // Recorded searches know it by the name at the server.
+            fields = fields.with("id", &format!("{}/{}", server.name(), tool.item.key));
+        }
+        if let Some(deferred) = tool.deferred() {
+            fields = fields.with("deferred", &deferred);
+        }
         if let Some(description) = &description {
             fields = fields.with("server_description", description);
         }

@@ -7,6 +7,8 @@ mod file;
 mod finding;
 mod machine;
 mod mask;
+mod overrides;
+mod entries;
 mod remote;
 mod show;
 mod start;

@@ -141,7 +141,7 @@ fn open(
 
 /// Returns the catalog with the tools that read offloaded outputs.
 fn with_readers(catalog: &Catalog) -> Catalog {
-    let host = Server { name: "pegboard".to_owned(), description: String::new(), origin: Origin::Host };
+    let host = Server { name: "pegboard".to_owned(), origin: Origin::Host, ..Server::default() };
     catalog.with_server(host, HostTool::OUTPUTS.map(HostTool::to_raw)).0
 }
 

@@ -151,7 +151,7 @@ fn estimate_in_gateway(catalog: &Catalog) -> usize {
     let style = Style { is_prefixed: Prefixes::Auto.applies_to(servers.len()), ..Style::default() };
     let tokens = |tool: &Arc<Tool>| {
         let name = match tool.server_name() {
-            Some(server) => style.name(server, tool.upstream_name()),
+            Some(server) => style.name(server, tool.bare_name()),
             None => tool.name().to_owned(),
         };
         let definition = ToolDefinition { name, ..ToolDefinition::of(tool, tool.name()) };

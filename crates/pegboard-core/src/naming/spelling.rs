@@ -57,14 +57,18 @@ impl Spelling {
         self.qualified.iter().map(|(server, tool)| (server.as_str(), tool.as_str()))
     }
 
-    /// Returns whether `tool` can be meant: by its name here or at its server, with or without the
-    /// server.
+    /// Returns whether `tool` can be meant: by its name, with or without the server.
     pub fn fits(&self, tool: &Tool) -> bool {
-        let names = [fold(tool.name()), fold(tool.upstream_name())];
-        if names.contains(&self.folded) {
+        [tool.name(), tool.bare_name()].iter().any(|name| self.fits_name(name, tool.server_name()))
+    }
+
+    /// Returns whether an item of this name can be meant, with or without its server.
+    pub fn fits_name(&self, name: &str, server: Option<&str>) -> bool {
+        let name = fold(name);
+        if name == self.folded {
             return true;
         }
-        let Some(server) = tool.server_name().map(fold) else { return false };
-        self.qualified.iter().any(|(of, name)| *of == server && names.contains(name))
+        let Some(server) = server.map(fold) else { return false };
+        self.qualified.iter().any(|(of, tool)| *of == server && *tool == name)
     }
 }

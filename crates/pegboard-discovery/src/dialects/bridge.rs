@@ -141,7 +141,7 @@ fn summary(view: &DialectView<'_>) -> String {
     by_size.sort_by(|a, b| b.tools.len().cmp(&a.tools.len()).then_with(|| a.name.cmp(b.name)));
     let mut text = format!("{total} tools");
     for (at, server) in by_size.iter().enumerate() {
-        let about = servers.words(server, SUMMARY_WORDS, "/");
+        let about = servers.summary(server, SUMMARY_WORDS, "/");
         let about = if about.is_empty() { about } else { format!(" ({about})") };
         let entry = format!("{}{} {}{about}", if at == 0 { ": " } else { ", " }, server.name, server.tools.len());
         let left = by_size.len() - at;

@@ -56,7 +56,7 @@ impl Dialect for Code {
         // Nothing can be loaded here, so there is another way to name.
         let runs = view.settings.run_unloaded || (view.shown_name)(tool).is_some();
         (!runs).then(|| {
-            let path = path_of(tool.server_name(), tool.upstream_name());
+            let path = path_of(tool.server_name(), tool.bare_name());
             Outcome::error(format!(
                 "`{}` can only be called from a program: use execute_shell_command to POST its arguments to \
                  $MCP_API_URL{path}",
@@ -106,7 +106,7 @@ fn index(api: &Api<'_>) -> String {
     let mut servers = Map::new();
     let mut tokens = 0;
     for server in api.servers() {
-        let names: Vec<&str> = server.tools().iter().map(|tool| tool.upstream_name()).collect();
+        let names: Vec<&str> = server.tools().iter().map(|tool| tool.bare_name()).collect();
         let tools = json!({"tools": names});
         tokens += estimate_tokens(server.name()) + estimate_tokens(&tools.to_string());
         if tokens > INDEX_TOKENS {

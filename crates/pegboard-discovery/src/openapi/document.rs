@@ -43,7 +43,7 @@ pub(super) fn write(server: &ApiServer<'_>, only: Option<&Tool>, max_tokens: usi
         .tools
         .iter()
         .map(|tool| {
-            let name = identifier(tool.upstream_name(), MAX_IDENTIFIER);
+            let name = identifier(tool.bare_name(), MAX_IDENTIFIER);
             (&***tool, names.take(if name.is_empty() { "tool" } else { &name }))
         })
         .collect();
@@ -76,7 +76,7 @@ fn in_full(
         if tokens > max_tokens {
             return None;
         }
-        paths.insert(path_of(tool.server_name(), tool.upstream_name()), json!({"post": operation}));
+        paths.insert(path_of(tool.server_name(), tool.bare_name()), json!({"post": operation}));
     }
     let text = document(server, "", paths, schemas, false);
     (estimate_tokens(&text) <= max_tokens).then_some(text)
@@ -89,7 +89,7 @@ fn in_short(server: &ApiServer<'_>, tools: &[(&Tool, String)], is_one: bool, max
     let operations: Vec<(String, Value, usize)> = tools
         .iter()
         .map(|(tool, name)| {
-            let path = path_of(tool.server_name(), tool.upstream_name());
+            let path = path_of(tool.server_name(), tool.bare_name());
             let operation = json!({"post": short_operation(tool, name)});
             let tokens = estimate_tokens(&path) + estimate_tokens(&yaml::write(&operation)) + 2;
             (path, operation, tokens)
@@ -109,7 +109,7 @@ fn in_short(server: &ApiServer<'_>, tools: &[(&Tool, String)], is_one: bool, max
         left = left.saturating_sub(tokens);
         paths.insert(path, operation);
     }
-    let unlisted: Vec<&str> = tools.iter().skip(paths.len()).map(|(tool, _)| tool.upstream_name()).collect();
+    let unlisted: Vec<&str> = tools.iter().skip(paths.len()).map(|(tool, _)| tool.bare_name()).collect();
     document(server, &format!("{note}{}", also(&unlisted, for_names)), paths, reply_schemas(), true)
 }
 

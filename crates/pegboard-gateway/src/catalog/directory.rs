@@ -14,7 +14,7 @@ use pegboard_mcp::{
     headers::{self, MirroredParameter},
     json::{Fields, Raw, SharedRaw, raw},
 };
-use pegboard_upstream::{Fleet, Item, ListKind, Lists, Upstream};
+use pegboard_upstream::{Fleet, Item, ListKind, Lists, Presentation, PresentedTool, Upstream, config::ServerConfig};
 
 use crate::{
     catalog::{entries::VisibleEntries, uris::UriNames},
@@ -48,6 +48,7 @@ struct ServerPart {
     tools: Arc<Vec<Item>>,
     names: Vec<String>,
     description: String,
+    summary: Option<String>,
     /// What was done to it on the way, in words.
     policy: String,
 }
@@ -114,37 +115,35 @@ impl Directory {
         style: &Style,
         before: &Self,
     ) {
-        let kept = shown_items(servers, settings, |lists| &lists.tools);
-        let held = shown_items(servers, settings, |lists| &lists.held);
         let mut catalog = before.catalog.clone().unwrap_or_else(Catalog::empty);
-        for ((server, lists), (items, held)) in servers.iter().zip(kept.iter().zip(&held)) {
+        for (server, lists) in servers {
             let name: Arc<str> = server.name().into();
+            let presentation = shown_tools(server, lists, settings);
+            let (items, held) = (&presentation.tools, &presentation.held);
             // Of this server alone: a session tells apart what its caller sees of several. With the
             // tools that are held back, so that a name is the same before and after approval.
-            let names = ShownNames::new(style, items.iter().chain(held).map(|item| (&*name, item.key.as_str())));
+            let names = ShownNames::new(style, items.iter().chain(held).map(|tool| (&*name, tool.name)));
             let mut names = names.iter();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
             let policies = &settings.policies;
-            let instructions = &server.config().prompt_instructions;
-            let tool = |item: &Item, shown: &str| {
-                let tool = to_raw_tool(item, shown, &name, policies)?;
-                Some(RawTool { prompt_instructions: instructions.of(&item.key).map(str::to_owned), ..tool })
-            };
+            let tool = |tool: &PresentedTool<'_>, shown: &str| to_raw_tool(tool, shown, &name, policies);
             let part = ServerPart {
                 tools: Arc::clone(&lists.tools),
                 names: shown,
                 description: server.description(),
-                policy: format!("{:?} {instructions:?}", policies.of(&name)),
+                policy: policies_in_words(server.config(), policies),
+                summary: server.config().summary.clone(),
             };
             self.add_mirrored_parameters(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-                let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown));
+                presentation.log(server.config());
+                let tools = items.iter().zip(&part.names).filter_map(|(one, shown)| tool(one, shown));
                 let server = part.server(&name);
                 let (newer, warnings) = catalog.with_server(server, tools);
                 warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
                 catalog = newer;
             }
-            let away = held.iter().zip(names).filter_map(|(item, shown)| tool(item, shown));
+            let away = held.iter().zip(names).filter_map(|(one, shown)| tool(one, shown));
             let away = away.collect::<Vec<RawTool>>();
             if !away.is_empty() {
                 let (away, _) = Catalog::empty().with_server(part.server(&name), away);
@@ -162,8 +161,8 @@ impl Directory {
         self.catalog = before.catalog.clone().filter(is_same).or(Some(catalog));
     }
 
-    fn add_mirrored_parameters(&mut self, server: &Arc<str>, items: &[&Item]) {
-        for item in items.iter().filter(|item| item.raw.get().contains("x-mcp-header")) {
+    fn add_mirrored_parameters(&mut self, server: &Arc<str>, tools: &[PresentedTool<'_>]) {
+        for item in tools.iter().map(|tool| tool.item).filter(|item| item.raw.get().contains("x-mcp-header")) {
             let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
             match schema.as_ref().map(headers::mirrored_parameters) {
                 Some(Ok(parameters)) if !parameters.is_empty() => {
@@ -236,30 +235,35 @@ impl Directory {
     }
 }
 
-/// Returns the tools of each server that its policies show and that can be called.
-fn shown_items<'a>(
-    servers: &'a [(&Arc<Upstream>, Arc<Lists>)],
-    settings: &GatewaySettings,
-    list: fn(&Lists) -> &Arc<Vec<Item>>,
-) -> Vec<Vec<&'a Item>> {
-    let mut all = Vec::with_capacity(servers.len());
-    for (server, lists) in servers {
-        let is_shown = |item: &&Item| settings.policies.shows(server.name(), &item.key);
-        all.push(list(lists).iter().filter(|item| is_shown(item) && server.can_call(item)).collect());
-    }
-    all
+/// Returns the tools of a server that its policies show and that can be called, as its settings
+/// present them.
+fn shown_tools<'a>(server: &'a Upstream, lists: &'a Lists, settings: &GatewaySettings) -> Presentation<'a> {
+    let mut presentation = Presentation::new(server.config(), lists);
+    let is_shown =
+        |tool: &PresentedTool<'_>| settings.policies.shows(server.name(), &tool.item.key) && server.can_call(tool.item);
+    presentation.tools.retain(is_shown);
+    presentation.held.retain(is_shown);
+    presentation
+}
+
+/// Returns everything in the configuration of a server that changes its tools, for comparison.
+fn policies_in_words(config: &ServerConfig, policies: &Policies) -> String {
+    let ServerConfig { prompt_instructions, overrides, always_load, .. } = config;
+    format!("{:?} {prompt_instructions:?} {overrides:?} {always_load:?}", policies.of(&config.name))
 }
 
 impl ServerPart {
     /// Returns the server of this part.
     fn server(&self, name: &str) -> Server {
-        Server { name: name.to_owned(), description: self.description.clone(), origin: Origin::Mcp }
+        let (description, summary) = (self.description.clone(), self.summary.clone());
+        Server { name: name.to_owned(), description, summary, origin: Origin::Mcp }
     }
 
     fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.tools, &other.tools)
             && self.names == other.names
             && self.description == other.description
+            && self.summary == other.summary
             && self.policy == other.policy
     }
 }
@@ -272,11 +276,8 @@ pub(crate) fn with_name(value: &serde_json::value::RawValue, field: &str, name: 
 }
 
 /// Converts a tool of a server for the catalog.
-fn to_raw_tool(item: &Item, shown: &str, server: &str, policies: &Policies) -> Option<RawTool> {
-    let mut exposed = Arc::clone(&item.raw);
-    if shown != item.key {
-        exposed = with_name(&exposed, "name", shown).into();
-    }
+fn to_raw_tool(tool: &PresentedTool<'_>, shown: &str, server: &str, policies: &Policies) -> Option<RawTool> {
+    let mut exposed = tool.definition(shown);
     let enriches = policies.of(server).iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. }));
     if enriches {
         let mut fields = Fields::of(&exposed)?;
@@ -285,7 +286,7 @@ fn to_raw_tool(item: &Item, shown: &str, server: &str, policies: &Policies) -> O
             exposed = fields.to_raw().into();
         }
     }
-    Item::read_tool(exposed, shown, &item.key)
+    tool.read(exposed, shown)
 }
 
 /// Returns the definition of a catalog tool under `name`, for clients.

@@ -30,6 +30,9 @@ pub struct ServerTools {
     pub name: String,
     /// What it is for.
     pub description: String,
+    /// What it is for in a few words, where the configuration says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
     /// Its tools, in its order.
     pub tools: Vec<ToolEntry>,
 }
@@ -43,6 +46,12 @@ pub struct ToolEntry {
     pub name: String,
     /// Its name at the server.
     pub tool: String,
+    /// Its name without its server, where the configuration renames it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed: Option<String>,
+    /// Whether it is found only by search, where the configuration or the server says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<bool>,
     /// When and how to use it, where the configuration says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_instructions: Option<String>,
@@ -60,8 +69,9 @@ impl Control {
         for tool in tools.catalog().iter().filter(|tool| tools.selection().allows(tool)) {
             let name = tool.server_name().unwrap_or_default();
             if list.servers.last().is_none_or(|server| server.name != name) {
-                let description = tool.server().map(|server| server.description.clone()).unwrap_or_default();
-                list.servers.push(ServerTools { name: name.to_owned(), description, tools: Vec::new() });
+                let server = tool.server().map(|server| (**server).clone()).unwrap_or_default();
+                let (description, summary) = (server.description, server.summary);
+                list.servers.push(ServerTools { name: name.to_owned(), description, summary, tools: Vec::new() });
             }
             if let Some(server) = list.servers.last_mut() {
                 server.tools.push(entry(tool, tools.name_of(tool)));
@@ -75,6 +85,8 @@ fn entry(tool: &Tool, name: String) -> ToolEntry {
     let definition = directory::definition(tool, &name);
     ToolEntry {
         tool: tool.upstream_name().to_owned(),
+        renamed: tool.is_renamed().then(|| tool.bare_name().to_owned()),
+        deferred: tool.deferred(),
         prompt_instructions: tool.prompt_instructions().map(str::to_owned),
         definition: (*definition).to_owned(),
         name,

@@ -22,8 +22,8 @@ pub fn tool_text(tool: &Tool) -> String {
     if let Some(server) = tool.server_name() {
         push_words(&mut text, server);
     }
-    // The name for models may repeat the server's name.
-    push_words(&mut text, tool.upstream_name());
+    // What models call it may carry the server's name again.
+    push_words(&mut text, tool.bare_name());
     text.push(':');
     for part in [tool.title(), Some(tool.description()), tool.search_hint()].into_iter().flatten() {
         let part = part.trim();

@@ -5,6 +5,7 @@ pub mod file;
 pub mod inherit;
 mod oauth;
 pub mod servers;
+mod tools;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -12,6 +13,7 @@ use pegboard_core::{Secret, breaker::BreakerSettings};
 use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
+pub use self::tools::{AlwaysLoad, ToolOverride};
 use crate::{
     environment::{InheritEnv, ReservedVariables},
     transport::local::LocalServer,
@@ -198,7 +200,13 @@ pub struct ServerConfig {
     pub oauth: OAuthConfig,
     /// Instructions for models about when to use the tools.
     pub prompt_instructions: PromptInstructions,
-    /// Variables of this process that the program inherits in addition to the default ones.
+    /// What it is for in a few words, for models.
+    pub summary: Option<String>,
+    /// The user's changes to single tools, by their names at the server.
+    pub overrides: BTreeMap<String, ToolOverride>,
+    /// Whether it may keep its tools always listed.
+    pub always_load: AlwaysLoad,
+    /// Variables of this process that its program inherits beyond the short list.
     pub inherit_env: Option<InheritEnv>,
     /// Variables of this process that the program never inherits.
     pub reserved: ReservedVariables,
@@ -295,6 +303,9 @@ impl ServerConfig {
             plain_secrets: Vec::new(),
             oauth: OAuthConfig::default(),
             prompt_instructions: PromptInstructions::default(),
+            summary: None,
+            overrides: BTreeMap::new(),
+            always_load: AlwaysLoad::default(),
             inherit_env: None,
             reserved: ReservedVariables::default(),
             missing: None,

@@ -107,6 +107,10 @@ pub(super) enum Check {
     MissingDescription,
     /// The description of a tool is longer than 4,000 bytes
     LongDescription,
+    /// Settings of a single tool have no effect: the server has no such tool, or the new name is taken
+    ToolOverride,
+    /// A server asks for its tools to be listed always, which its settings do not allow
+    AlwaysLoad,
     /// Two servers offer the same tools
     DuplicateTools,
     /// Several servers have a tool of the same name, and names have no server prefix

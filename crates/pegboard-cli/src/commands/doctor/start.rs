@@ -7,13 +7,13 @@ use std::{
 };
 
 use pegboard_upstream::{
-    ConnectError, FailedStart, Fleet, FleetOptions, Item, ServerOutput, State, Upstream,
+    ConnectError, FailedStart, Fleet, FleetOptions, Item, Presentation, PresentedTool, State, ServerOutput, Upstream,
     config::{ServerConfig, TransportConfig},
 };
 
 use super::{
-    finding::{Check, Finding, count, join_names},
-    remote,
+    finding::{Check, Finding, count, listed},
+    overrides, remote,
 };
 use crate::{commands::serve::supervisor, progress::Progress};
 
@@ -50,14 +50,15 @@ pub(super) struct CheckedServer {
     pub(super) result: StartResult,
     /// How long it took to get ready.
     pub(super) took: Option<Duration>,
-    pub(super) tools: Arc<Vec<Item>>,
-    /// Problems of its lists.
+    /// Its tools as the settings show them.
+    pub(super) tools: Vec<Item>,
+    /// What was wrong with its lists.
     pub(super) warnings: Vec<String>,
 }
 
 impl CheckedServer {
     pub(super) fn new(name: &str, result: StartResult) -> Self {
-        Self { name: name.to_owned(), result, took: None, tools: Arc::default(), warnings: Vec::new() }
+        Self { name: name.to_owned(), result, took: None, tools: Vec::new(), warnings: Vec::new() }
     }
 }
 
@@ -128,7 +129,10 @@ fn check_started(server: &Upstream, checked_server: &mut CheckedServer) -> Vec<F
         }
     }
     checked_server.result = StartResult::Ready;
-    checked_server.tools = Arc::clone(&lists.tools);
+    let presentation = Presentation::new(server.config(), &lists);
+    findings.extend(overrides::look(server.config(), &presentation));
+    let shown = |tool: &PresentedTool<'_>| Item { key: tool.name.to_owned(), raw: tool.definition(tool.name) };
+    checked_server.tools = presentation.tools.iter().map(shown).collect();
     checked_server.warnings.clone_from(&lists.warnings);
     if lists.tools.is_empty() {
         let others = lists.prompts.len() + lists.resources.len() + lists.templates.len();

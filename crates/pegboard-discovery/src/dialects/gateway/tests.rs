@@ -15,7 +15,7 @@ fn catalog(servers: usize, tools: usize) -> Catalog {
             description: format!("Does thing {at}"),
             ..RawTool::default()
         };
-        let server = Server { name: format!("s{server}"), description: String::new(), origin: Origin::Mcp };
+        let server = Server { name: format!("s{server}"), origin: Origin::Mcp, ..Server::default() };
         catalog = catalog.with_server(server, (0..tools).map(tool)).0;
     }
     catalog
@@ -115,7 +115,7 @@ fn without_a_search_everything_is_listed() {
 fn a_servers_own_call_tool_is_shown_under_its_full_name() {
     for hits in [Hits::Listed, Hits::Callable] {
         let tool = |name: &str| RawTool { name: name.to_owned(), ..RawTool::default() };
-        let server = Server { name: "one".to_owned(), description: String::new(), origin: Origin::Mcp };
+        let server = Server { name: "one".to_owned(), origin: Origin::Mcp, ..Server::default() };
         let catalog = Catalog::empty().with_server(server, [tool("call_tool"), tool("other")]).0;
         let session = session(catalog, |settings| settings.hits = hits);
         assert_eq!(session.visible_names(), ["one___call_tool", "other"]);

@@ -14,7 +14,7 @@ fn configured() -> Catalog {
             description: format!("Does {name}"),
             ..RawTool::default()
         };
-        let whose = Server { name: server.to_owned(), description: String::new(), origin: Origin::Mcp };
+        let whose = Server { name: server.to_owned(), origin: Origin::Mcp, ..Server::default() };
         catalog = catalog.with_server(whose, names.iter().map(tool)).0;
     }
     catalog
@@ -155,7 +155,7 @@ fn hits_of_a_search_give_way_to_nothing_older() {
 #[test]
 fn reading_tools_have_words_of_their_own() {
     let readers = HostTool::OUTPUTS.map(HostTool::to_raw);
-    let host = Server { name: "pegboard".to_owned(), description: String::new(), origin: Origin::Host };
+    let host = Server { name: "pegboard".to_owned(), origin: Origin::Host, ..Server::default() };
     let catalog = ten().with_server(host, readers).0;
     for dialect in DialectName::ALL {
         let mut settings = Settings { output_offloading: true, ..Settings::default() };

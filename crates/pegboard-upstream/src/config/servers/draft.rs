@@ -1,6 +1,6 @@
 //! The configuration of a server while its keys are read.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use pegboard_config::{
     document::{Node, Problems},
@@ -13,7 +13,8 @@ use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
 use super::super::{
-    HttpKind, OAuthConfig, Pinning, PromptInstructions, ServerConfig, ServerLimits, Timeouts, TransportConfig,
+    AlwaysLoad, HttpKind, ServerLimits, OAuthConfig, Pinning, PromptInstructions, ServerConfig, Timeouts, ToolOverride,
+    TransportConfig,
 };
 use crate::environment::InheritEnv;
 
@@ -43,6 +44,9 @@ pub(super) struct ServerDraft {
     pub(super) oauth: OAuthConfig,
     pub(super) inherit_env: Option<InheritEnv>,
     pub(super) prompt_instructions: PromptInstructions,
+    pub(super) summary: Option<String>,
+    pub(super) overrides: BTreeMap<String, ToolOverride>,
+    pub(super) always_load: AlwaysLoad,
 }
 
 impl ServerDraft {
@@ -64,6 +68,9 @@ impl ServerDraft {
             oauth: self.oauth,
             inherit_env: self.inherit_env,
             prompt_instructions: self.prompt_instructions,
+            summary: self.summary,
+            overrides: self.overrides,
+            always_load: self.always_load,
             ..ServerConfig::new(entry.key(), transport)
         })
     }

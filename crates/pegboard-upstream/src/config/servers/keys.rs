@@ -13,10 +13,10 @@ use pegboard_process::supervise::ProcessNamespace;
 
 use super::{
     super::{
-        HttpKind, Pinning,
+        HttpKind, Pinning, ToolOverride,
         breaker::{self, read_breaker},
         inherit::{self, read_inherit_env},
-        oauth,
+        oauth, tools,
     },
     draft::{ServerDraft, set_once},
 };
@@ -278,22 +278,7 @@ const KEYS: &[Key<ServerDraft>] = &[
     ),
 ];
 
-/// The kind of value under the name of a tool.
-const TOOL: Kind = Kind::Object(|| TOOL_SETTINGS.shape());
-
-/// Settings of one tool of a server.
-static TOOL_SETTINGS: Section<Option<String>> = Section::new(
-    "toolSettings",
-    "Pegboard's settings for one tool of a server.",
-    &[Key::new(
-        "promptInstructions",
-        Kind::Text,
-        "Instructions for the model on when to use the tool. Overrides the server's `promptInstructions`.",
-        |node, text: &mut Option<String>, scope| *text = node.as_text(scope.problems).map(str::to_owned),
-    )],
-);
-
-/// Settings of Pegboard that no other client has.
+/// Settings that are Pegboard's own and that no other client has.
 static OWN: Section<ServerDraft> = Section::new(
     "serverSettings",
     "Pegboard's settings for one server.",
@@ -324,17 +309,45 @@ static OWN: Section<ServerDraft> = Section::new(
         ),
         Key::new(
             "tools",
-            Kind::Map(&TOOL),
-            "Settings of individual tools, by their names on the server.",
+            Kind::Map(&tools::KIND),
+            "Settings of individual tools, by their names on the server. They apply wherever the tool is listed, \
+             searched, described and called; approvals compare the server's own definitions.",
             |node, server: &mut ServerDraft, scope| {
-                for entry in node.as_object(scope.problems).unwrap_or_default() {
-                    let mut text = None;
-                    TOOL_SETTINGS.read(&entry, &mut text, scope);
-                    let tool = entry.key().to_owned();
-                    server.prompt_instructions.tools.extend(text.map(|text| (tool, text)));
+                for (tool, settings) in tools::read(node, scope) {
+                    let text = settings.prompt_instructions.map(|text| (tool.clone(), text));
+                    server.prompt_instructions.tools.extend(text);
+                    server.overrides.insert(tool, settings.changes);
                 }
+                server.overrides.retain(|_, changes| *changes != ToolOverride::default());
             },
         ),
+        Key::new(
+            "summary",
+            tools::SUMMARY,
+            "Purpose of the server in a few words. Models read it in the instructions of the gateway and in the \
+             description of `search_tools`, in place of words from the server's description and its tool names.",
+            |node, server: &mut Draft, scope| server.summary = tools::read_summary(node, scope.problems),
+        ),
+        Key::new(
+            "trustAlwaysLoad",
+            Kind::Flag,
+            "Lists tools that the server marks with `_meta[\"anthropic/alwaysLoad\"]` without a search, within \
+             `alwaysLoadTokens`. Without it, only `tools.NAME.alwaysShow` keeps a tool listed.",
+            |node, server: &mut Draft, scope| {
+                set(&mut server.always_load.is_trusted, node.as_bool(scope.problems));
+            },
+        )
+        .default("false"),
+        Key::new(
+            "alwaysLoadTokens",
+            Kind::Count { least: 0 },
+            "Maximum number of tokens (estimated) of the tools that `trustAlwaysLoad` keeps listed. Further tools of \
+             the server are found by search.",
+            |node, server: &mut Draft, scope| {
+                set(&mut server.always_load.max_tokens, node.as_count(scope.problems));
+            },
+        )
+        .default("2000"),
         Key::new(
             "processNamespace",
             Kind::OneOf(ProcessNamespace::NAMES),
