@@ -33,6 +33,8 @@ pub(crate) struct Names {
     by_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     /// By the names without their servers, where those are others.
     by_bare_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
+    /// By the full names of tools that are shown under a shortened or repaired one.
+    by_full_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     by_snake: HashMap<String, Vec<Arc<Tool>>>,
     by_alias: HashMap<Box<str>, Vec<Arc<Tool>>>,
     /// By the form in which all spellings of a name are equal: of their names with and without
@@ -84,6 +86,7 @@ impl Names {
         let mut names = Self {
             by_name: HashMap::new(),
             by_bare_name: HashMap::new(),
+            by_full_name: HashMap::new(),
             by_snake: HashMap::new(),
             by_alias: HashMap::new(),
             by_folded: HashMap::new(),
@@ -100,6 +103,9 @@ impl Names {
             names.by_name.entry(tool.name().into()).or_default().push(Arc::clone(tool));
             if tool.bare_name() != tool.name() {
                 names.by_bare_name.entry(tool.bare_name().into()).or_default().push(Arc::clone(tool));
+            }
+            if let Some(full) = full_name(tool) {
+                names.by_full_name.entry(full.into()).or_default().push(Arc::clone(tool));
             }
             names.by_snake.entry(snake_case(tool.name())).or_default().push(Arc::clone(tool));
             for alias in tool.aliases() {
@@ -291,11 +297,10 @@ impl Names {
         if !renamed.is_empty() {
             return renamed.iter().take(3).map(|tool| self.shown(tool)).collect();
         }
-        let names = self.by_name.keys().chain(self.by_bare_name.keys()).map(|name| &**name);
+        let maps = [&self.by_name, &self.by_bare_name, &self.by_full_name];
+        let names = maps.iter().flat_map(|map| map.keys()).map(|name| &**name);
         let nearest = naming::nearest(name, names, 3);
-        let tools = nearest
-            .into_iter()
-            .flat_map(|name| self.by_name.get(name).into_iter().chain(self.by_bare_name.get(name)).flatten());
+        let tools = nearest.into_iter().flat_map(|name| maps.iter().filter_map(|map| map.get(name)).flatten());
         let mut shown: Vec<String> = Vec::new();
         for name in tools.map(|tool| self.shown(tool)) {
             if !shown.contains(&name) {
@@ -305,6 +310,13 @@ impl Names {
         shown.truncate(3);
         shown
     }
+}
+
+/// Returns the full name of a tool that is shown under a shortened or repaired one.
+fn full_name(tool: &Tool) -> Option<String> {
+    let server = tool.server_name().filter(|_| tool.origin() == Origin::Mcp)?;
+    let is_repaired = !tool.name().ends_with(tool.bare_name());
+    is_repaired.then(|| format!("{server}___{}", tool.bare_name()))
 }
 
 /// Returns a name from outside for an error text: on one line and of bounded length.

@@ -194,3 +194,31 @@ async fn no_process_is_left() {
         wait_until_gone(pid).await;
     }
 }
+
+#[test]
+fn settings_of_single_tools() {
+    let clinic = Clinic::new("overrides");
+    let pinned = GOOD_TOOL.replace(r#""name""#, r#""_meta": {"anthropic/alwaysLoad": true}, "name""#);
+    clinic.folder.file("two.json", format!("[{pinned}, {}]", GOOD_TOOL.replace("greet", "other")));
+    clinic.folder.file("silent.json", r#"[{"name": "a", "inputSchema": {"type": "object"}}]"#);
+    let entry = |tools: &str, settings: Value| {
+        let mut server = clinic.serving(tools);
+        server["pegboard"] = settings;
+        server
+    };
+    let servers = json!({
+        "two": entry("two.json", json!({"tools": {"gret": {"hidden": true}, "other": {"name": "greet"}}})),
+        // A description of the user is one.
+        "silent": entry("silent.json", json!({"tools": {"a": {"description": "Does a"}}})),
+    });
+    check(
+        &clinic,
+        &json!({"mcpServers": servers}),
+        &[],
+        &[
+            "warning tool-override two: `pegboard.tools.gret` matches no tool of the server → did you mean `greet`?",
+            "warning tool-override two: `other` keeps its name: another tool of the server is called `greet` → ",
+            "note always-load two: 1 tool asks for being listed without a search: `greet`; ignored → ",
+        ],
+    );
+}

@@ -345,3 +345,32 @@ async fn an_unset_variable_stops_one_server_only() {
         place.check(args, 2, "", "PB_NOT_SET").await;
     }
 }
+
+#[tokio::test]
+async fn commands_know_a_renamed_tool_by_its_new_name() {
+    let place = Place::new("renamed");
+    let mut toy = fixture(&["--extras"]);
+    toy["pegboard"] = json!({"tools": {
+        "echo": {"name": "parrot", "description": "Repeats what a parrot hears"}, "add": {"hidden": true},
+    }});
+    place.configure(&json!({"mcpServers": {"toy": toy}}));
+    place.check(&["trust"], 0, "", "").await;
+    let check_all = async || {
+        place.check(&["search", "repeat like a parrot", "--limit", "1"], 0, "parrot", "").await;
+        place.check(&["tools", "parrot"], 0, "Repeats what a parrot hears", "").await;
+        place.check(&["call", "parrot", r#"{"text": "hello"}"#], 0, "hello", "").await;
+        let (code, _, error) = place.run(&["call", "echo", r#"{"text": "hello"}"#]).await;
+        assert!(code != Some(0) && error.contains("parrot"), "{code:?} {error}");
+        let (_, tools, _) = place.run(&["tools"]).await;
+        assert!(tools.contains("parrot") && !tools.contains("echo") && !tools.contains("add"), "{tools}");
+        let (_, catalog, _) = place.run(&["catalog"]).await;
+        let names: Vec<Value> = catalog.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let renamed = names.iter().find(|tool| tool["name"] == "parrot").expect("the tool");
+        assert_eq!(
+            (&renamed["id"], &renamed["description"]),
+            (&json!("toy/echo"), &json!("Repeats what a parrot hears"))
+        );
+        assert!(!names.iter().any(|tool| tool["name"] == "echo" || tool["name"] == "add"));
+    };
+    check_all().await;
+}

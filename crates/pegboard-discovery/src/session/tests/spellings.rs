@@ -1,6 +1,9 @@
 //! Spellings of names, wherever a conversation takes one.
 
-use pegboard_core::{Origin, Server};
+use pegboard_core::{
+    Origin, Server,
+    naming::{ShownNames, Style},
+};
 
 use super::*;
 
@@ -41,6 +44,50 @@ fn every_spelling_of_a_name_is_the_tool() {
         let session = open(DialectName::Explicit, Settings::default()).with_pre_discovered([name.to_owned()]);
         assert!(session.visible_names().contains(&"b___send".to_owned()), "shown from the start as {name}");
         assert_eq!(session.unmatched_names(), Vec::<String>::new());
+    }
+}
+
+/// A server whose tool names are too long for providers, and are shown shortened.
+fn shortened(server: &str, names: &[&str]) -> (Session, Vec<String>) {
+    let shown = ShownNames::new(&Style::default(), names.iter().map(|name| (server, *name)));
+    let shown: Vec<String> = shown.iter().map(str::to_owned).collect();
+    let tool = |(name, shown): (&&str, &String)| RawTool {
+        name: shown.clone(),
+        upstream_name: Some((*name).to_owned()),
+        aliases: vec![(*name).to_owned()],
+        ..RawTool::default()
+    };
+    let whose = Server { name: server.to_owned(), origin: Origin::Mcp, ..Server::default() };
+    let (catalog, _) = Catalog::empty().with_server(whose, names.iter().zip(&shown).map(tool));
+    let dialect = DialectName::Bridge;
+    let everything = Selection::everything();
+    let session = Session::new(dialect, Settings::default(), catalog, everything, ranker(dialect));
+    (session.expect("a session"), shown)
+}
+
+#[test]
+fn the_full_name_of_a_shortened_tool_is_the_tool() {
+    let long = "retrieve_all_pull_requests_of_a_repository_with_their_reviews_and_comments";
+    let dotted = "api.v2.users.settings.notifications.channels.preferences.retrieve_all_of_them";
+    for server in ["github", "my.corp_git-hub__server", "@scope/name"] {
+        let (mut session, shown) = shortened(server, &[long, dotted]);
+        for (own, shown) in [long, dotted].iter().zip(&shown) {
+            assert!(shown.len() <= 64 && !shown.contains(own), "{shown}");
+            for separator in ["___", "__", "/", ":", "."] {
+                let full = format!("{server}{separator}{own}");
+                for name in [full.clone(), format!("mcp__{full}"), (*own).to_owned()] {
+                    let called = session.call(&name, &json!({})).target.map(|target| target.name);
+                    assert_eq!(called.as_deref(), Some(*own), "{name}");
+                    let wrapped = session.call("call_tool", &json!({"name": name})).target.map(|target| target.name);
+                    assert_eq!(wrapped.as_deref(), Some(*own), "{name}");
+                }
+                // A slip in the full name leads to the shown one.
+                for slip in [full.replace("retrieve", "retreive"), full.replace("_of_", "_for_"), format!("{full}s")] {
+                    let answer = session.call(&slip, &json!({})).reply.into_text();
+                    assert!(answer.contains(&format!("nearest names: {shown}")), "{answer}");
+                }
+            }
+        }
     }
 }
 
