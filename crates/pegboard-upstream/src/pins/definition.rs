@@ -1,12 +1,24 @@
 //! A tool's definition in a form that can be compared.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, value::RawValue};
 
 /// The parts of a definition that a model sees: a change of any of them is a change of the tool.
 const PARTS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
-/// A normalized definition: only the relevant parts, with sorted keys, so that definitions with
-/// the same meaning are equal.
+/// Keywords of JSON Schema whose lists are sets: no order of them has another meaning.
+const SETS: [&str; 7] = ["required", "type", "enum", "examples", "allOf", "anyOf", "oneOf"];
+
+/// Keywords whose values are objects with names of the author's own.
+const MAPS: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired"];
+
+/// Keywords whose values are data and not schemas.
+const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
+
+/// A definition in a form in which two that say the same are equal: nothing but what counts,
+/// keys in the order of the alphabet, and sets in one order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Definition(pub(super) Map<String, Value>);
 
@@ -21,30 +33,97 @@ impl Definition {
         // `null` is the same as a missing value.
         parts.retain(|(_, value)| !value.is_null());
         parts.sort_by(|one, other| one.0.cmp(&other.0));
-        Self(parts.into_iter().map(|(key, value)| (key, sorted(value))).collect())
+        let canonical = |(key, value): (String, Value)| match key.as_str() {
+            "inputSchema" | "outputSchema" => (key, schema(value)),
+            _ => (key, data(value)),
+        };
+        Self(parts.into_iter().map(canonical).collect())
     }
 }
 
-fn sorted(value: Value) -> Value {
+/// Returns a value with the keys of all its objects in order. The order of its lists counts.
+fn data(value: Value) -> Value {
     match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
-            fields.sort_by(|one, other| one.0.cmp(&other.0));
-            Value::Object(fields.into_iter().map(|(key, value)| (key, sorted(value))).collect())
-        }
-        // The order of a list matters: the first of several choices may be the default.
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Object(fields) => sorted(fields, |_, value| data(value)),
+        Value::Array(items) => Value::Array(items.into_iter().map(data).collect()),
         value => value,
     }
+}
+
+/// Returns a schema with its keys in order, and with its sets in one order.
+fn schema(value: Value) -> Value {
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Array(items) => return Value::Array(items.into_iter().map(schema).collect()),
+        value => return value,
+    };
+    // A list of distinct items in any order: the usual value of a set is one too.
+    let is_set = fields.get("uniqueItems") == Some(&Value::Bool(true));
+    sorted(fields, |key, value| match key {
+        key if MAPS.contains(&key) => names(value, key == "dependentRequired"),
+        "default" => {
+            let is_set = is_set || has_distinct_scalars(&value);
+            set(data(value), is_set)
+        }
+        key if DATA.contains(&key) => set(data(value), SETS.contains(&key)),
+        key => set(schema(value), SETS.contains(&key)),
+    })
+}
+
+/// Returns an object of schemas, or of sets of names.
+fn names(value: Value, are_sets: bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            sorted(fields, |_, value| if are_sets { set(data(value), true) } else { schema(value) })
+        }
+        value => data(value),
+    }
+}
+
+/// Returns whether a list has several scalars and none of them twice. Servers write such a list
+/// from a set, in another order after each start, and mostly without `uniqueItems`.
+fn has_distinct_scalars(value: &Value) -> bool {
+    let Value::Array(items) = value else { return false };
+    let is_scalar = |item: &Value| !item.is_object() && !item.is_array();
+    let texts: BTreeSet<String> = items.iter().map(Value::to_string).collect();
+    items.iter().all(is_scalar) && texts.len() == items.len()
+}
+
+/// Returns a list in one order if it is a set.
+fn set(value: Value, is_set: bool) -> Value {
+    match value {
+        Value::Array(mut items) if is_set => {
+            items.sort_by_cached_key(Value::to_string);
+            Value::Array(items)
+        }
+        value => value,
+    }
+}
+
+fn sorted(fields: Map<String, Value>, mut canonical: impl FnMut(&str, Value) -> Value) -> Value {
+    let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
+    fields.sort_by(|one, other| one.0.cmp(&other.0));
+    let field = |(key, value): (String, Value)| {
+        let value = canonical(&key, value);
+        (key, value)
+    };
+    Value::Object(fields.into_iter().map(field).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> Definition {
+        Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"))
+    }
+
+    fn schema_of(text: &str) -> Definition {
+        of(&format!(r#"{{"name":"a","inputSchema":{text}}}"#))
+    }
+
     #[test]
     fn what_searches_use_counts() {
-        let of = |text: &str| Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"));
         let hinted = |hint: &str| of(&format!(r#"{{"name":"a","_meta":{{"anthropic/searchHint":"{hint}","x":1}}}}"#));
         assert_eq!(hinted("one"), hinted("one"));
         assert_ne!(hinted("one"), hinted("two"));
@@ -53,17 +132,47 @@ mod tests {
     }
 
     #[test]
-    fn order_counts_in_lists_alone() {
-        let of = |text: &str| Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"));
-        let schema = |text: &str| of(&format!(r#"{{"name":"a","inputSchema":{text}}}"#));
-        assert_eq!(schema(r#"{"a":1,"b":[{"c":1,"d":2}]}"#).0, schema(r#"{"b":[{"d":2,"c":1}],"a":1}"#).0);
-        let keys = |definition: &Definition| serde_json::to_string(&definition.0).expect("JSON");
-        assert_eq!(
-            keys(&schema(r#"{"b":[{"d":2,"c":1}],"a":1}"#)),
-            r#"{"inputSchema":{"a":1,"b":[{"c":1,"d":2}]},"name":"a"}"#
-        );
-        assert_ne!(schema(r#"{"enum":["x","y"]}"#), schema(r#"{"enum":["y","x"]}"#));
+    fn order_of_keys_does_not_count() {
+        let same = [r#"{"a":1,"b":[{"c":1,"d":2}]}"#, r#"{"b":[{"d":2,"c":1}],"a":1}"#].map(schema_of);
+        assert_eq!(same[0], same[1]);
+        let keys = serde_json::to_string(&same[1].0).expect("JSON");
+        assert_eq!(keys, r#"{"inputSchema":{"a":1,"b":[{"c":1,"d":2}]},"name":"a"}"#);
         assert_eq!(of(r#"{"name":"a","title":null}"#), of(r#"{"name":"a"}"#));
         assert_ne!(of(r#"{"name":"a","title":"b"}"#), of(r#"{"name":"a"}"#));
+    }
+
+    #[test]
+    fn order_counts_where_it_means_something() {
+        let check = |one: &str, other: &str, is_same: bool| {
+            assert_eq!(schema_of(one) == schema_of(other), is_same, "{one} {other}");
+        };
+        // Sets, wherever a schema stands.
+        check(r#"{"required":["x","y"]}"#, r#"{"required":["y","x"]}"#, true);
+        check(r#"{"type":["string","null"]}"#, r#"{"type":["null","string"]}"#, true);
+        check(r#"{"enum":["x","y"]}"#, r#"{"enum":["y","x"]}"#, true);
+        check(r#"{"examples":[1,2]}"#, r#"{"examples":[2,1]}"#, true);
+        check(r#"{"anyOf":[{"type":"null"},{"enum":[1,2]}]}"#, r#"{"anyOf":[{"enum":[2,1]},{"type":"null"}]}"#, true);
+        check(r#"{"dependentRequired":{"a":["x","y"]}}"#, r#"{"dependentRequired":{"a":["y","x"]}}"#, true);
+        let inside = |place: &str| place.replace("S", r#"{"required":["x","y"]}"#);
+        let other = |place: &str| place.replace("S", r#"{"required":["y","x"]}"#);
+        for place in [r#"{"items":S}"#, r#"{"properties":{"required":S}}"#, r#"{"$defs":{"a":{"allOf":[S]}}}"#] {
+            check(&inside(place), &other(place), true);
+        }
+        // A set that is a default.
+        check(r#"{"default":["x","y"]}"#, r#"{"default":["y","x"]}"#, true);
+        let of_lists = |default: &str| format!(r#"{{"uniqueItems":true,"default":{default}}}"#);
+        check(&of_lists("[[1],[2]]"), &of_lists("[[2],[1]]"), true);
+        // Lists, and data that only looks like a schema.
+        check(r#"{"default":[[1],[2]]}"#, r#"{"default":[[2],[1]]}"#, false);
+        check(r#"{"default":["x","x","y"]}"#, r#"{"default":["x","y","x"]}"#, false);
+        check(r#"{"prefixItems":[{"type":"null"},{}]}"#, r#"{"prefixItems":[{},{"type":"null"}]}"#, false);
+        check(r#"{"const":["x","y"]}"#, r#"{"const":["y","x"]}"#, false);
+        check(r#"{"enum":[["x","y"]]}"#, r#"{"enum":[["y","x"]]}"#, false);
+        for data in [r#"{"const":S}"#, r#"{"default":S}"#, r#"{"examples":[S]}"#] {
+            check(&inside(data), &other(data), false);
+        }
+        // Another member is another set.
+        check(r#"{"required":["x","y"]}"#, r#"{"required":["x"]}"#, false);
+        check(r#"{"enum":["x","y"]}"#, r#"{"enum":["x","z"]}"#, false);
     }
 }
