@@ -27,6 +27,9 @@ const MAX_LOOKALIKES: usize = 200;
 /// Maximum number of pairs in the log at a time; further ones are counted.
 const MAX_LOGGED: usize = 10;
 
+/// Maximum number of words of a description that are compared.
+const MAX_WORDS: usize = 500;
+
 /// Maximum number of pairs that are remembered as logged.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -41,6 +44,10 @@ pub struct Lookalike {
     pub second: ToolName,
     /// `same`, `spelling`, `confusable` or `slip`; see [`Likeness`].
     pub likeness: String,
+    /// Whether one may imitate the other: with letters that only look the same, or with a similar
+    /// name and nearly the same description.
+    #[serde(default)]
+    pub is_suspicious: bool,
 }
 
 /// A tool by its server and its own name.
@@ -54,19 +61,37 @@ pub struct ToolName {
     pub tool: String,
 }
 
-/// Returns the pairs among these tools, given as server and name.
-fn find_lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
-    let name = |at: usize| {
-        let (server, tool) = names.get(at).copied().unwrap_or_default();
-        ToolName { server: server.to_owned(), tool: tool.to_owned() }
+/// A tool to compare: its server, its name and its description.
+type Compared<'a> = (&'a str, &'a str, &'a str);
+
+/// Returns the pairs among these tools.
+fn find_lookalikes(tools: &[Compared<'_>]) -> Vec<Lookalike> {
+    let names: Vec<(&str, &str)> = tools.iter().map(|(server, name, _)| (*server, *name)).collect();
+    let pairs = naming::lookalikes(&names, MAX_LOOKALIKES).into_iter();
+    pairs.filter_map(|(first, second, likeness)| Some(pair(tools.get(first)?, tools.get(second)?, likeness))).collect()
+}
+
+fn pair(first: &Compared<'_>, second: &Compared<'_>, likeness: Likeness) -> Lookalike {
+    let name = |(server, tool, _): &Compared<'_>| ToolName { server: (*server).to_owned(), tool: (*tool).to_owned() };
+    let is_suspicious = match likeness {
+        Likeness::Same => false,
+        Likeness::Confusable => true,
+        Likeness::Spelling | Likeness::Slip => is_same_description(first.2, second.2),
     };
-    let pairs = naming::lookalikes(names, MAX_LOOKALIKES).into_iter();
-    let pair = |(first, second, likeness): (usize, usize, Likeness)| Lookalike {
-        first: name(first),
-        second: name(second),
-        likeness: likeness.as_str().to_owned(),
+    Lookalike { first: name(first), second: name(second), likeness: likeness.as_str().to_owned(), is_suspicious }
+}
+
+/// Returns whether two descriptions have nearly the same words, so that only the name tells the
+/// tools apart.
+fn is_same_description(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> HashSet<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.take(MAX_WORDS).map(str::to_lowercase).collect()
     };
-    pairs.map(pair).collect()
+    let (one, other) = (words(one), words(other));
+    let shared = one.intersection(&other).count();
+    // Four of five words.
+    shared > 0 && 5 * shared >= 4 * one.union(&other).count()
 }
 
 type Key = (ToolName, ToolName);
@@ -103,15 +128,23 @@ impl Lookalikes {
         }
         let found = self.pairs();
         let news: Vec<&Lookalike> = found.iter().filter(|pair| logged.insert(key(pair))).collect();
-        // The same name on two servers is usual; one that only looks the same is not.
-        let (same, alike): (Vec<&Lookalike>, Vec<&Lookalike>) =
-            news.into_iter().partition(|pair| pair.likeness == Likeness::Same.as_str());
-        for Lookalike { first, second, likeness } in alike.iter().take(MAX_LOGGED) {
+        // Similar names of honest servers are usual; one that imitates another is not.
+        let (suspicious, usual): (Vec<&Lookalike>, Vec<&Lookalike>) =
+            news.into_iter().partition(|pair| pair.is_suspicious);
+        for Lookalike { first, second, likeness, .. } in suspicious.iter().take(MAX_LOGGED) {
             let (one, other) = (quoted_name(first), quoted_name(second));
             tracing::warn!(one, other, likeness, "confusable tool names");
         }
-        if alike.len() > MAX_LOGGED {
-            tracing::warn!(more = alike.len() - MAX_LOGGED, "further confusable tool names");
+        if suspicious.len() > MAX_LOGGED {
+            tracing::warn!(more = suspicious.len() - MAX_LOGGED, "further confusable tool names");
+        }
+        let (same, similar): (Vec<&Lookalike>, Vec<&Lookalike>) =
+            usual.into_iter().partition(|pair| pair.likeness == Likeness::Same.as_str());
+        if !similar.is_empty() {
+            let names = similar.iter().take(MAX_LOGGED);
+            let names = names.map(|pair| format!("{} {}", quoted_name(&pair.first), quoted_name(&pair.second)));
+            let names = text::brief(&names.collect::<Vec<_>>().join(", "), 400);
+            tracing::info!(count = similar.len(), names, "similar tool names of several servers");
         }
         if !same.is_empty() {
             let tools: HashSet<&str> = same.iter().map(|pair| pair.first.tool.as_str()).collect();
@@ -141,8 +174,9 @@ pub(crate) async fn compare_names(catalog: Weak<CatalogView>, names: Arc<Lookali
         }
         let found = tokio::task::spawn_blocking(move || {
             let tools = catalog.iter().chain(&directory.held);
-            let all: Vec<(&str, &str)> =
-                tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.bare_name())).collect();
+            let all: Vec<Compared<'_>> = tools
+                .map(|tool| (tool.server_name().unwrap_or_default(), tool.bare_name(), tool.description()))
+                .collect();
             find_lookalikes(&all)
         });
         let Ok(found) = found.await else { return };
@@ -161,6 +195,24 @@ fn quoted_name(name: &ToolName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_honest_servers_are_not_suspicious() {
+        let check = |first: (&str, &str), second: (&str, &str), expected: &str| {
+            let found = find_lookalikes(&[("a", first.0, first.1), ("b", second.0, second.1)]);
+            let found: Vec<String> =
+                found.iter().map(|pair| format!("{} {}", pair.likeness, pair.is_suspicious)).collect();
+            assert_eq!(found, [expected], "{first:?} {second:?}");
+        };
+        let (gitlab, linear) = ("Updates a label of a project", "Change the name or colour of one or more labels");
+        check(("update_label", gitlab), ("update-labels", linear), "slip false");
+        check(("update_label", gitlab), ("updateLabel", linear), "spelling false");
+        check(("update_label", ""), ("updateLabel", ""), "spelling false");
+        check(("search", "Searches"), ("search", "Searches"), "same false");
+        // One that says the same of itself may be meant for the other.
+        check(("update_label", gitlab), ("update-label", "Updates a LABEL of a project."), "spelling true");
+        check(("transfer_money", "Sends"), ("transfer_mоney", "Other"), "confusable true");
+    }
 
     #[test]
     fn letters_that_look_alike_are_escaped() {

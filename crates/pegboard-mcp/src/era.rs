@@ -14,7 +14,9 @@ pub mod meta {
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     /// The name and version of the client.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// The minimum level of log messages that the client wants.
+    /// Who the server is, in the results of a server.
+    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// From which level on the client wants log messages.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// The subscription of a notification.
     pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";

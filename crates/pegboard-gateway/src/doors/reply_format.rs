@@ -122,6 +122,16 @@ fn to_legacy_result(result: Raw) -> Raw {
     for key in ["resultType", "ttlMs", "cacheScope"] {
         fields.remove(key);
     }
+    // A legacy client knows the gateway as its server, from the handshake.
+    if let Some(mut own) = fields.object("_meta")
+        && own.remove(meta::SERVER_INFO).is_some()
+    {
+        if own.is_empty() {
+            fields.remove("_meta");
+        } else {
+            fields.set("_meta", own.to_raw());
+        }
+    }
     // Before 2026-07-28 structured content is an object; the text says the rest.
     let is_object = |value: &RawValue| value.get().starts_with('{');
     if fields.get("structuredContent").is_some_and(|content| !is_object(content)) {
@@ -220,5 +230,23 @@ fn push_text(line: &mut String, Text { text, is_error, metadata }: &Text) {
         line.push_str(",\"_meta\":{\"pegboard/metadata\":");
         push_json(line, metadata);
         line.push('}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_modern_servers_for_legacy_clients() {
+        let check = |given: &str, expected: &str| {
+            assert_eq!(to_legacy_result(serde_json::from_str(given).expect("JSON")).get(), expected, "{given}");
+        };
+        check(r#"{"resultType":"complete","content":[],"ttlMs":1,"cacheScope":"private"}"#, r#"{"content":[]}"#);
+        check(r#"{"content":[],"structuredContent":[1]}"#, r#"{"content":[]}"#);
+        let info = r#""io.modelcontextprotocol/serverInfo":{"name":"x","version":"1"}"#;
+        check(&format!(r#"{{"content":[],"_meta":{{{info}}}}}"#), r#"{"content":[]}"#);
+        check(&format!(r#"{{"content":[],"_meta":{{"a":1.0,{info}}}}}"#), r#"{"content":[],"_meta":{"a":1.0}}"#);
+        check(r#"{"content":[],"_meta":{}}"#, r#"{"content":[],"_meta":{}}"#);
     }
 }

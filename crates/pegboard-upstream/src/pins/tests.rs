@@ -98,6 +98,25 @@ const A_CHANGED: &str = r#"{"name":"a","description":"two","inputSchema":{"type"
 const B: &str = r#"{"name":"b"}"#;
 
 #[test]
+fn sets_in_another_order_are_not_held() {
+    let place = Place::new("sets");
+    let config = server(Pinning::Hold);
+    let tool = |default: &str, required: &str| {
+        format!(
+            r#"{{"name":"a","inputSchema":{{"properties":{{"p":{{"type":"array","default":{default}}}}},"required":{required}}}}}"#
+        )
+    };
+    let check = |tool: &str, expected: &[&str]| {
+        let review = place.open().review(&config, &items(&[tool]), true);
+        let lines: Vec<String> = review.reports.into_iter().flat_map(|report| report.diff).collect();
+        assert_eq!(lines, expected, "{tool}");
+    };
+    check(&tool(r#"["x","y","z"]"#, r#"["p","q"]"#), &[]);
+    check(&tool(r#"["z","x","y"]"#, r#"["q","p"]"#), &[]);
+    check(&tool(r#"["z","x"]"#, r#"["q","p"]"#), &["inputSchema.properties.p.default:", r#"- "y""#]);
+}
+
+#[test]
 fn first_sight_approves_and_changes_wait() {
     let place = Place::new("life");
     let config = server(Pinning::Hold);

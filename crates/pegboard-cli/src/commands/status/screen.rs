@@ -221,7 +221,7 @@ fn pins(status: &Status, text: &mut Text) {
             text.line(FAINT, &format!("    {line}"));
         }
     }
-    let alike = status.lookalikes.iter().filter(|pair| pair.likeness != "same").collect::<Vec<_>>();
+    let alike = status.lookalikes.iter().filter(|pair| pair.is_suspicious).collect::<Vec<_>>();
     for pair in alike.iter().take(MAX_PINS) {
         let name = |name: &ToolName| format!("{} of {}", one_line(&name.tool), one_line(&name.server));
         let words = format!("{} looks like {} ({})", name(&pair.second), name(&pair.first), pair.likeness);
