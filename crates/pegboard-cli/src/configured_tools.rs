@@ -6,7 +6,7 @@ use pegboard_core::{
     Catalog, LoadLimits, Origin, Selection, Server,
     naming::{ShownNames, Style},
 };
-use pegboard_upstream::{Fleet, FleetOptions, Presentation, State, Upstream, config::ServerConfig};
+use pegboard_upstream::{Fleet, FleetOptions, Presentation, State, Upstream, config::ServerConfig, default_starts};
 
 use crate::{
     catalogs,
@@ -32,9 +32,12 @@ pub(crate) fn with_servers<T>(
     nesting::check_depth()?;
     let progress = Progress::new(config.servers.len(), "starting servers");
     let logins = config.state.resolve(state).as_deref().map(state::logins);
-    let longest = longest_start(&config.servers);
+    // They start in turns.
+    let turns = config.servers.len() / config.gateway.max_starts.unwrap_or_else(default_starts) + 1;
+    let longest = longest_start(&config.servers).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX));
     let outcome = runtime()?.block_on(async {
-        let options = FleetOptions { supervisor: supervisor(), logins, ..FleetOptions::default() };
+        let max_starts = config.gateway.max_starts;
+        let options = FleetOptions { supervisor: supervisor(), logins, max_starts, ..FleetOptions::default() };
         let (fleet, _notices) = Fleet::start_with(config.servers, options);
         let has_started = |server: &&Arc<Upstream>| !matches!(server.state(), State::Starting);
         progress.follow(fleet.settled(longest), || fleet.servers().iter().filter(has_started).count()).await;

@@ -74,7 +74,8 @@ impl Gateway {
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
         let (manifests, pins, logins) = (settings.manifests.clone(), settings.pins.clone(), settings.logins.clone());
-        let options = FleetOptions { supervisor, manifests, pins, logins, is_held: true };
+        let max_starts = settings.max_starts;
+        let options = FleetOptions { supervisor, manifests, pins, logins, is_held: true, max_starts };
         let (fleet, notices) = Fleet::start_with(servers, options);
         fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let gateway = Arc::new(Self::assemble(fleet, settings, rankers));

@@ -174,6 +174,8 @@ pub struct GatewaySettings {
     pub after_change: Option<fn()>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
+    /// Maximum number of child processes that start at the same time; `None` is two for each core.
+    pub max_starts: Option<usize>,
     /// Sessions at a time; the one that was used longest ago makes room.
     pub max_sessions: usize,
     /// How long an unused session is kept in memory.
@@ -212,6 +214,7 @@ impl Default for GatewaySettings {
             learner: None,
             after_change: None,
             startup_wait: Duration::from_secs(10),
+            max_starts: None,
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),
             session_keep: Duration::from_secs(24 * 3600),

@@ -27,6 +27,9 @@ use crate::{
 /// Notifications that wait to be passed on.
 const NOTICES: usize = 4096;
 
+/// Maximum number of child processes that start at the same time, whatever is configured.
+const MAX_STARTS: usize = 10_000;
+
 /// How a fleet is run.
 #[derive(Clone, Debug, Default)]
 pub struct FleetOptions {
@@ -44,6 +47,14 @@ pub struct FleetOptions {
     /// Whether servers that have a manifest wait for [`Fleet::begin`] or for a call, for
     /// whoever has something to do first that a crowd of starting programs would slow down.
     pub is_held: bool,
+    /// Maximum number of child processes that start at the same time; `None` is
+    /// [`default_starts`]. A server that a call waits for does not wait.
+    pub max_starts: Option<usize>,
+}
+
+/// Returns how many child processes start at the same time by default: two for each core.
+pub fn default_starts() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The configured servers, started in parallel and kept running.
@@ -99,7 +110,7 @@ impl Fleet {
             gate: watch::Sender::new(gate),
             secrets: SharedSecrets::default(),
             pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
-            starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
+            starts: Arc::new(Semaphore::new(options.max_starts.unwrap_or_else(default_starts).clamp(1, MAX_STARTS))),
         });
         configs.iter().for_each(|config| crew.secrets.add_server(config));
         let servers: Vec<Arc<Upstream>> =
@@ -272,14 +283,20 @@ impl Fleet {
     }
 
     /// Waits until it is known of every server what it offers or that it does not work, at
-    /// most `limit`. What was kept of earlier runs counts.
+    /// most `limit`. What was kept of earlier runs counts, and a server that was waited for in vain
+    /// is not waited for again at the next start.
     pub async fn listed(&self, limit: Duration) {
+        let servers = self.servers();
         let all = async {
-            for server in self.servers().iter() {
+            for server in servers.iter() {
                 server.listed().await;
             }
         };
-        let _ = tokio::time::timeout(limit, all).await;
+        if tokio::time::timeout(limit, all).await.is_err() {
+            for server in servers.iter() {
+                server.note_late().await;
+            }
+        }
     }
 
     /// Waits until every server works, rests or has failed, at most `limit`.

@@ -35,7 +35,7 @@ mod transport;
 pub use call_queue::{Busy, CallPermit, CallQueue, CallerKey};
 pub use causes::{causes, with_causes};
 pub use connection::{Call, CallError, Event, NetworkFault, Notice};
-pub use fleet::{Fleet, FleetOptions, Reconfigured};
+pub use fleet::{Fleet, FleetOptions, Reconfigured, default_starts};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
 pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};

@@ -81,8 +81,8 @@ pub(crate) struct Crew {
     /// Which tools were approved.
     pub(crate) pins: Option<Arc<Pins>>,
     /// What none of them may tell.
-    pub(crate) secrets: SharedSecrets,
-    /// Places for servers that start without being in a hurry.
+    pub(crate) secrets: Shared,
+    /// Places for child processes that start without a call that waits for them.
     pub(crate) starts: Arc<Semaphore>,
 }
 

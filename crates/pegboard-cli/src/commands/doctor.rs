@@ -19,7 +19,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use pegboard_config::document::Problems;
-use pegboard_upstream::config::ServerConfig;
+use pegboard_upstream::{config::ServerConfig, default_starts};
 
 pub(crate) use self::finding::reference;
 use self::{
@@ -200,10 +200,11 @@ fn examine_servers(
     if startable.is_empty() {
         return Ok(checked_servers);
     }
+    let at_once = case.config.gateway.max_starts.unwrap_or_else(default_starts);
     let progress = Arc::new(Progress::new(startable.len(), "starting servers"));
     let state = checked_config.config.state.resolve(args.state.as_deref());
     let manifests = state.map(|state| state::manifests(&state));
-    let started = runtime()?.block_on(start::start_all(startable, manifests.as_deref(), &progress));
+    let started = runtime()?.block_on(start::all(startable, manifests.as_deref(), at_once, &progress));
     drop(progress);
     for (started, found) in started {
         findings.extend(found);

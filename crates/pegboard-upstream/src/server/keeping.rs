@@ -87,7 +87,14 @@ impl Upstream {
         self.record_silence(true).await;
     }
 
-    async fn record_silence(&self, is_silent: bool) {
+    /// Notes that the server was waited for in vain, if it still starts.
+    pub(crate) async fn note_late(&self) {
+        if self.is_worth_waiting() && !self.state().is_settled() {
+            self.note_silence(true).await;
+        }
+    }
+
+    async fn note_silence(&self, is_silent: bool) {
         let Some(kept) = self.kept.get() else { return };
         if kept.was_silent.swap(is_silent, Ordering::Relaxed) != is_silent {
             let (manifests, fingerprint) = (Arc::clone(&kept.manifests), kept.fingerprint);

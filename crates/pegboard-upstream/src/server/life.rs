@@ -37,8 +37,11 @@ const MAX_RECONNECTS: u32 = 3;
 /// The shortest time between two looks at the same lists.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long one that starts keeps others waiting that are in no hurry.
+/// How long a starting server of which it is known what it offers keeps others waiting.
 const TURN: Duration = Duration::from_secs(3);
+
+/// How long a starting server that was never listed keeps others waiting.
+const FIRST_TURN: Duration = Duration::from_secs(10);
 
 /// Reasons of failures in a row that are logged as warnings.
 const MAX_WARNINGS: usize = 3;
@@ -82,10 +85,11 @@ impl Upstream {
             _ = stop.wait_for(|stop| *stop) => return,
         }
         // One that was never listed is started once, so that it can be.
-        if self.config.is_lazy() && self.has_manifest() && !self.rest(&mut stop).await {
+        let is_called = self.config.is_lazy() && self.has_manifest();
+        if is_called && !self.rest(&mut stop).await {
             return;
         }
-        if !self.config.is_lazy() {
+        if !is_called {
             tokio::select! {
                 () = self.turn() => {}
                 _ = stop.wait_for(|stop| *stop) => return,
@@ -188,10 +192,12 @@ impl Upstream {
         *lock(&self.has_begun) = true;
     }
 
-    /// Waits for its turn to start. Programs that start all at once keep each other waiting;
-    /// one of which it is known what it offers is in no hurry, until it is called.
+    /// Waits for its turn to start. Programs that start all at once keep each other from getting
+    /// ready in time, which is counted from the start of each. One that is called starts at once.
     async fn turn(&self) {
-        if !self.has_manifest() {
+        let is_known = self.has_manifest();
+        // A remote server takes nothing from the others.
+        if !is_known && matches!(self.config.transport, TransportConfig::Http { .. }) {
             return;
         }
         let place = tokio::select! {
@@ -200,8 +206,9 @@ impl Upstream {
         };
         // One that hangs must not keep others from starting.
         let mut state = self.state.subscribe();
+        let limit = if is_known { TURN } else { FIRST_TURN };
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(TURN, state.wait_for(State::is_settled)).await;
+            let _ = tokio::time::timeout(limit, state.wait_for(State::is_settled)).await;
             drop(place);
         });
     }

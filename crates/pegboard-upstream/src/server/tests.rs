@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    fleet::Fleet,
+    fleet::{Fleet, FleetOptions},
     transport::local::{AnswerFuture, LocalServer},
 };
 
@@ -18,6 +18,8 @@ struct Puppet {
     is_stuck: AtomicBool,
     /// Whether it does not even start.
     is_broken: AtomicBool,
+    /// Whether it never gets ready.
+    is_hanging: AtomicBool,
     /// How often it was greeted.
     starts: AtomicU64,
     calls: AtomicU64,
@@ -47,6 +49,9 @@ impl LocalServer for Puppet {
             match method {
                 "server/discover" => {
                     self.starts.fetch_add(1, Ordering::Relaxed);
+                    if self.is_hanging.load(Ordering::Relaxed) {
+                        std::future::pending::<()>().await;
+                    }
                     if self.is_broken.load(Ordering::Relaxed) {
                         return Err(RpcError::new(RpcError::INTERNAL, "out of order"));
                     }
@@ -317,4 +322,74 @@ async fn too_much_of_it() {
     let said = make("resources/read", 3).await.expect_err("too much").to_string();
     assert_eq!(said, "result is 1015 bytes, over the limit of 1000 (`maxResultBytes`)");
     assert_eq!(server.report().breaker.failures, 0, "that is no failure to answer");
+}
+
+/// A fleet of servers that start in turns; the first of them hangs.
+fn in_turns(max_starts: usize, names: &[&str]) -> (Fleet, Vec<Arc<Puppet>>) {
+    let puppets: Vec<Arc<Puppet>> = names.iter().map(|_| Arc::default()).collect();
+    puppets[0].is_hanging.store(true, Ordering::Relaxed);
+    let config = |(name, puppet): (&&str, &Arc<Puppet>)| {
+        let mut config = ServerConfig::new(*name, TransportConfig::Local(Arc::clone(puppet) as Arc<dyn LocalServer>));
+        config.timeouts.connect = Duration::from_secs(15);
+        config
+    };
+    let configs = names.iter().zip(&puppets).map(config).collect();
+    let options = FleetOptions { max_starts: Some(max_starts), ..FleetOptions::default() };
+    (Fleet::start_with(configs, options).0, puppets)
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_start_in_turns_and_their_time_counts_from_their_start() {
+    let (fleet, puppets) = in_turns(1, &["a", "b", "c", "d"]);
+    let servers = fleet.servers();
+    let began = Instant::now();
+    // One that is called does not wait for its turn.
+    assert!(!call(&servers[3]).await.contains("starting"));
+    let starts = || puppets.iter().map(|puppet| puppet.starts()).collect::<Vec<_>>();
+    assert_eq!((starts(), began.elapsed()), (vec![1, 0, 0, 1], Duration::ZERO));
+    // One that hangs keeps the others waiting for a while, and not for all its time.
+    reach(&servers[1], "ready").await;
+    reach(&servers[2], "ready").await;
+    assert_eq!((starts(), began.elapsed()), (vec![1, 1, 1, 1], Duration::from_secs(10)));
+    reach(&servers[0], "failed").await;
+    assert_eq!(began.elapsed(), Duration::from_secs(15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_the_queue_is_not_time_to_start() {
+    let (fleet, puppets) = in_turns(1, &["a", "b", "c"]);
+    puppets[1].is_hanging.store(true, Ordering::Relaxed);
+    let servers = fleet.servers();
+    let began = Instant::now();
+    reach(&servers[1], "failed").await;
+    assert_eq!(began.elapsed(), Duration::from_secs(25), "10 s in the queue, 15 s of its own");
+    assert_eq!(servers[2].report().state, "ready");
+}
+
+#[tokio::test]
+async fn a_server_that_was_waited_for_in_vain_is_not_waited_for_again() {
+    let folder = std::env::temp_dir().join(format!("pegboard-late-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let start = || {
+        // What is kept belongs to a program; this one exists, and never says anything.
+        let transport = TransportConfig::Stdio {
+            command: "sleep".to_owned(),
+            args: vec!["600".to_owned()],
+            env: Vec::new(),
+            cwd: None,
+        };
+        let mut config = ServerConfig::new("s", transport);
+        config.timeouts.connect = Duration::from_secs(600);
+        Fleet::start_with(vec![config], FleetOptions { manifests: Some(folder.clone()), ..FleetOptions::default() }).0
+    };
+    let fleet = start();
+    fleet.recalled(TIMEOUT * 6).await;
+    fleet.listed(Duration::from_millis(1)).await;
+    fleet.stop().await;
+    let fleet = start();
+    // It would wait for ten minutes.
+    tokio::time::timeout(Duration::from_secs(60), fleet.listed(Duration::from_secs(600))).await.expect("at once");
+    assert_eq!(fleet.servers()[0].report().state, "starting");
+    fleet.stop().await;
+    let _ = std::fs::remove_dir_all(&folder);
 }

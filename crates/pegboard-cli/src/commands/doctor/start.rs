@@ -10,6 +10,7 @@ use pegboard_upstream::{
     ConnectError, FailedStart, Fleet, FleetOptions, Item, Presentation, PresentedTool, State, ServerOutput, Upstream,
     config::{ServerConfig, TransportConfig},
 };
+use tokio::sync::Semaphore;
 
 use super::{
     finding::{Check, Finding, count, listed},
@@ -62,17 +63,22 @@ impl CheckedServer {
     }
 }
 
-/// Starts all servers at once, and returns each with its findings, in their order. Their tool lists
-/// are saved in the folder `manifests`, for the commands that follow.
-pub(super) async fn start_all(
+/// Starts the servers, `at_once` at the same time: more would slow each other down, and look slow.
+/// Returns each with what is wrong with it, in their order. Their tool lists are kept in the folder
+/// `manifests`, for the commands that follow.
+pub(super) async fn all(
     servers: Vec<ServerConfig>,
     manifests: Option<&Path>,
+    at_once: usize,
     progress: &Arc<Progress>,
 ) -> Vec<(CheckedServer, Vec<Finding>)> {
+    let places = Arc::new(Semaphore::new(at_once));
     let start = |server: ServerConfig| {
         let (progress, manifests) = (Arc::clone(progress), manifests.map(Path::to_owned));
+        let places = Arc::clone(&places);
         tokio::spawn(async move {
-            let started = start_one(server, manifests).await;
+            let _place = places.acquire().await;
+            let started = one(server, manifests).await;
             progress.step();
             started
         })
@@ -85,9 +91,9 @@ pub(super) async fn start_all(
     started
 }
 
-/// Starts one server. Each has a fleet of its own: a failed server is not restarted while others
-/// are starting.
-async fn start_one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer, Vec<Finding>) {
+/// Starts one server; its time counts from here. A fleet of its own for each: one that failed is not started again while
+/// others are waited for.
+async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer, Vec<Finding>) {
     let began = Instant::now();
     let options = FleetOptions { supervisor: supervisor(), manifests, ..FleetOptions::default() };
     let (fleet, _notices) = Fleet::start_with(vec![config.clone()], options);

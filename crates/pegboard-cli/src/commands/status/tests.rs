@@ -124,7 +124,7 @@ fn what_waits_for_approval() {
             {"server": "bank", "tool": "more", "kind": "new", "isHeld": false, "since": 1, "diff": ["description:", "+ More."]},
         ],
         "lookalikes": [
-            {"first": {"server": "bank", "tool": "pay"}, "second": {"server": "thief", "tool": "p\u{430}y"}, "likeness": "confusable"},
+            {"first": {"server": "bank", "tool": "pay"}, "second": {"server": "thief", "tool": "p\u{430}y"}, "likeness": "confusable", "isSuspicious": true},
             {"first": {"server": "bank", "tool": "list"}, "second": {"server": "thief", "tool": "list"}, "likeness": "same"},
         ]
     });
