@@ -350,6 +350,11 @@ fn places() -> Vec<SectionCase> {
             |it| json!({"mcpServers": {"s": {"command": "x", "pegboard": {"tools": {"t": it}}}}}),
         ),
         place(
+            child("annotations", &child("tools", &child("pegboard", &servers::shape()))),
+            json!({}),
+            |it| json!({"mcpServers": {"s": {"command": "x", "pegboard": {"tools": {"t": {"annotations": it}}}}}}),
+        ),
+        place(
             child("tokens", &pegboard),
             json!({"name": "a", "token": "0123456789abcdef"}),
             |it| json!({"pegboard": {"tokens": [it]}}),

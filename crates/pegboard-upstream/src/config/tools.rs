@@ -44,7 +44,7 @@ impl Default for AlwaysLoad {
 const MAX_SUMMARY: usize = 120;
 
 /// A summary of a server.
-pub(super) const SUMMARY: Kind = Kind::Shaped { pattern: "^.{1,120}$", fits: "a line of 1 to 120 characters" };
+pub(super) const SUMMARY: Kind = Kind::Shaped { pattern: "^\\S.{0,119}$", fits: "a line of 1 to 120 characters" };
 
 /// A name that the protocol allows.
 const NAME: Kind = Kind::Shaped {
@@ -172,8 +172,10 @@ fn read_name(node: &Node<'_>, problems: &mut Problems) -> Option<String> {
 
 /// Reads the summary of a server.
 pub(super) fn read_summary(node: &Node<'_>, problems: &mut Problems) -> Option<String> {
-    let summary = node.as_word(problems)?.trim();
-    if summary.chars().count() <= MAX_SUMMARY && !summary.contains(['\n', '\r']) {
+    let summary = node.as_text(problems)?;
+    let is_line = !summary.contains(['\n', '\r', '\u{2028}', '\u{2029}']);
+    let is_begun = summary.chars().next().is_some_and(|c| !c.is_whitespace());
+    if summary.chars().count() <= MAX_SUMMARY && is_line && is_begun {
         return Some(text::line(summary).into_owned());
     }
     problems.push(node.problem(format!("must be {}", SUMMARY.fits())));

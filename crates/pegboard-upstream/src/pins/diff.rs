@@ -120,7 +120,7 @@ fn compare_lists(lines: &mut Lines, path: &str, old: &[Value], new: &[Value]) {
     match (gone.as_slice(), added.as_slice()) {
         // One item was changed.
         ([before @ Value::Object(_)], [after @ Value::Object(_)]) => {
-            compare(lines, &format!("{path}[]"), before, after)
+            compare(lines, &format!("{path}[]"), before, after);
         }
         _ => {
             lines.head(path);

@@ -346,31 +346,40 @@ async fn an_unset_variable_stops_one_server_only() {
     }
 }
 
+/// Checks what commands say of `echo`, which is called `parrot` here, and of `large`, which is hidden.
+async fn check_renamed(place: &Place) {
+    let found = place.command(&["search", "repeat what a parrot hears"]).output().await.expect("it runs");
+    assert_eq!(json_of(&found)["hits"][0]["name"], "parrot");
+    place.check(&["tools", "parrot"], 0, "Repeats what a parrot hears", "").await;
+    place.check(&["call", "parrot", "a=1"], 0, r#"{"a":1}"#, "").await;
+    place.check(&["call", "toy:Parrot", "a=1"], 0, r#"{"a":1}"#, "").await;
+    place.check(&["call", "echo", "a=1"], 2, "", "nearest names: parrot").await;
+    place.check(&["call", "large", "bytes=10"], 2, "", "no tool `large`").await;
+    let (_, listed, _) = place.run(&["tools", "--format", "json"]).await;
+    let listed: Vec<Value> = serde_json::from_str(&listed).expect("JSON");
+    let named = |name: &str| listed.iter().find(|tool| tool["name"] == name);
+    assert!(named("parrot").is_some() && named("echo").is_none() && named("large").is_none());
+}
+
 #[tokio::test]
 async fn commands_know_a_renamed_tool_by_its_new_name() {
     let place = Place::new("renamed");
     let mut toy = fixture(&["--extras"]);
-    toy["pegboard"] = json!({"tools": {
-        "echo": {"name": "parrot", "description": "Repeats what a parrot hears"}, "add": {"hidden": true},
-    }});
+    let parrot = json!({
+        "name": "parrot", "description": "Repeats what a parrot hears", "annotations": {"readOnlyHint": true}
+    });
+    toy["pegboard"] = json!({"tools": {"echo": parrot, "large": {"hidden": true}}});
     place.configure(&json!({"mcpServers": {"toy": toy}}));
     place.check(&["trust"], 0, "", "").await;
-    let check_all = async || {
-        place.check(&["search", "repeat like a parrot", "--limit", "1"], 0, "parrot", "").await;
-        place.check(&["tools", "parrot"], 0, "Repeats what a parrot hears", "").await;
-        place.check(&["call", "parrot", r#"{"text": "hello"}"#], 0, "hello", "").await;
-        let (code, _, error) = place.run(&["call", "echo", r#"{"text": "hello"}"#]).await;
-        assert!(code != Some(0) && error.contains("parrot"), "{code:?} {error}");
-        let (_, tools, _) = place.run(&["tools"]).await;
-        assert!(tools.contains("parrot") && !tools.contains("echo") && !tools.contains("add"), "{tools}");
-        let (_, catalog, _) = place.run(&["catalog"]).await;
-        let names: Vec<Value> = catalog.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let renamed = names.iter().find(|tool| tool["name"] == "parrot").expect("the tool");
-        assert_eq!(
-            (&renamed["id"], &renamed["description"]),
-            (&json!("toy/echo"), &json!("Repeats what a parrot hears"))
-        );
-        assert!(!names.iter().any(|tool| tool["name"] == "echo" || tool["name"] == "add"));
-    };
-    check_all().await;
+    check_renamed(&place).await;
+    let (_, catalog, _) = place.run(&["catalog"]).await;
+    let tools: Vec<Value> = catalog.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let parrot = tools.iter().find(|tool| tool["name"] == "parrot").expect("the tool");
+    let read_only = &parrot["annotations"]["readOnlyHint"];
+    assert_eq!((&parrot["id"], &parrot["server"], read_only), (&json!("toy/echo"), &json!("toy"), &json!(true)));
+    assert!(!tools.iter().any(|tool| tool["name"] == "echo" || tool["name"] == "large"));
+    // The same from a gateway that runs.
+    let file = place.project().join("pegboard.json");
+    let _served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
+    check_renamed(&place).await;
 }

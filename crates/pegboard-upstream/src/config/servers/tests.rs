@@ -1,11 +1,11 @@
 use std::fmt::Write;
 
 use pegboard_config::{document::Document, keys::Kind};
-use pegboard_core::Secret;
+use pegboard_core::{Annotations, Secret};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{OAuthConfig, Timeouts, TransportConfig};
+use crate::config::{AlwaysLoad, OAuthConfig, Timeouts, ToolOverride, TransportConfig};
 
 fn env(name: &str) -> Option<String> {
     match name {
@@ -322,4 +322,46 @@ proptest! {
         let (servers, problems) = read(&format!("{{\"servers\": {{\"s\": {{{}}}}}}}", pairs.join(", ")));
         prop_assert!(servers.len() == 1 || !problems.is_empty());
     }
+}
+
+#[test]
+fn settings_of_single_tools() {
+    let with =
+        |settings: &str| read(&format!(r#"{{"mcpServers": {{"s": {{"command": "x", "pegboard": {settings}}}}}}}"#));
+    let check = |settings: &str, expected: &str| {
+        let (_, problems) = with(settings);
+        let found = problems.lines().join("; ").replace("line 1: ", "").replace("mcpServers.s.pegboard", "s");
+        assert_eq!(found, expected, "{settings}");
+    };
+    let name = "must be a name of 1 to 128 letters, digits, `_`, `-`, `.` or `/`";
+    check(r#"{"tools": {"a": {"name": "b c"}}}"#, &format!("`s.tools.a.name` {name}"));
+    check(
+        r#"{"tools": {"a": {"name": "x"}, "b": {"name": "x"}}}"#,
+        "`s.tools.b` has the name `x`, which `a` has too (choose another `name` for one of them)",
+    );
+    check(r#"{"summary": "two\nlines"}"#, "`s.summary` must be a line of 1 to 120 characters");
+    check(
+        r#"{"tools": {"a": {"annotations": {"readOnly": true}}}}"#,
+        "`s.tools.a.annotations.readOnly` is not known (did you mean `readOnlyHint`?)",
+    );
+    let (servers, problems) = with(
+        r#"{"tools": {"a": {"name": "b", "title": "B", "description": "", "hidden": true, "alwaysShow": false,
+            "annotations": {"idempotentHint": true, "openWorldHint": false}}, "c": {"promptInstructions": "now"}},
+            "summary": "notes", "trustAlwaysLoad": true, "alwaysLoadTokens": 7}"#,
+    );
+    assert!(problems.is_empty(), "{:?}", problems.lines());
+    let server = &servers[0];
+    let annotations = Annotations { idempotent: Some(true), open_world: Some(false), ..Annotations::default() };
+    let expected = ToolOverride {
+        name: Some("b".to_owned()),
+        title: Some("B".to_owned()),
+        description: Some(String::new()),
+        annotations,
+        is_hidden: true,
+        always_show: Some(false),
+    };
+    assert_eq!(server.overrides, [("a".to_owned(), expected)].into());
+    assert_eq!(server.prompt_instructions.of("c"), Some("now"));
+    assert_eq!(server.summary.as_deref(), Some("notes"));
+    assert_eq!(server.always_load, AlwaysLoad { is_trusted: true, max_tokens: 7 });
 }
