@@ -155,7 +155,8 @@ impl Sources {
                     let id = Some(format!("{}/{}", server.name(), tool.item.key));
                     let tool = tool.to_raw(shown)?;
                     let policy = self.policy.as_ref();
-                    let described = policy.and_then(|policy| policy.rewrite_description(server.name(), &tool.description));
+                    let described =
+                        policy.and_then(|policy| policy.rewrite_description(server.name(), &tool.description));
                     let description = described.unwrap_or_else(|| tool.description.clone());
                     Some(RawTool { id, description, ..tool })
                 };
@@ -201,8 +202,9 @@ impl Sources {
         // Names of the agent and of the host program take precedence over those of servers.
         let mut taken: BTreeSet<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
         taken.extend(self.registry.names());
-        let assigned =
-            |server: &str, tool: &PresentedTool<'_>| self.assigned.get(server).and_then(|names| names.get(&tool.item.key));
+        let assigned = |server: &str, tool: &PresentedTool<'_>| {
+            self.assigned.get(server).and_then(|names| names.get(&tool.item.key))
+        };
         taken.extend(listed.iter().filter_map(|(server, tool)| assigned(server, tool)).cloned());
         let mut names = Vec::with_capacity(listed.len());
         for ((server, tool), shown) in listed.iter().zip(&shown) {

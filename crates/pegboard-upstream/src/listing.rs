@@ -100,7 +100,7 @@ impl Item {
     /// Reads a tool for a catalog from its definition, which carries the name `shown`. `bare` is its
     /// name without its server, `key` its name at the server.
     pub fn read_tool(definition: SharedRaw, shown: &str, bare: &str, key: &str) -> Option<RawTool> {
-        let read = of_protocol(&definition);
+        let read = without_catalog_keys(&definition);
         let loaded = load::parse(shown, read.get().as_bytes(), &LoadLimits::default()).ok()?;
         let mut tool = loaded.tools.into_iter().next()?;
         // Clients get what the server wrote.

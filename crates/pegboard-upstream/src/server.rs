@@ -81,7 +81,7 @@ pub(crate) struct Crew {
     /// Which tools were approved.
     pub(crate) pins: Option<Arc<Pins>>,
     /// What none of them may tell.
-    pub(crate) secrets: Shared,
+    pub(crate) secrets: SharedSecrets,
     /// Places for child processes that start without a call that waits for them.
     pub(crate) starts: Arc<Semaphore>,
 }

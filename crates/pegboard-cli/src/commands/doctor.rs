@@ -8,7 +8,6 @@ mod finding;
 mod machine;
 mod mask;
 mod overrides;
-mod entries;
 mod remote;
 mod show;
 mod start;
@@ -200,7 +199,7 @@ fn examine_servers(
     if startable.is_empty() {
         return Ok(checked_servers);
     }
-    let at_once = case.config.gateway.max_starts.unwrap_or_else(default_starts);
+    let at_once = checked_config.config.gateway.max_starts.unwrap_or_else(default_starts);
     let progress = Arc::new(Progress::new(startable.len(), "starting servers"));
     let state = checked_config.config.state.resolve(args.state.as_deref());
     let manifests = state.map(|state| state::manifests(&state));

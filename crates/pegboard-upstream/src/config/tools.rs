@@ -73,7 +73,7 @@ static TOOL: Section<ToolSettings> = Section::new(
             |node, tool: &mut ToolSettings, scope| tool.changes.name = read_name(node, scope.problems),
         ),
         Key::new("title", Kind::Word, "Another display name.", |node, tool: &mut ToolSettings, scope| {
-            tool.changes.title = node.as_word(scope.problems).map(str::to_owned);
+            tool.changes.title = node.as_non_blank(scope.problems).map(str::to_owned);
         }),
         Key::new("description", Kind::Text, "Another description.", |node, tool: &mut ToolSettings, scope| {
             tool.changes.description = node.as_text(scope.problems).map(str::to_owned);
@@ -161,12 +161,12 @@ pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Vec<(String, ToolS
 }
 
 fn read_name(node: &Node<'_>, problems: &mut Problems) -> Option<String> {
-    let name = node.as_word(problems)?;
+    let name = node.as_non_blank(problems)?;
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     if name.len() <= 128 && name.bytes().all(is_valid) {
         return Some(name.to_owned());
     }
-    problems.push(node.problem(format!("must be {}", NAME.fits())));
+    problems.push(node.problem(format!("must be {}", NAME.describe())));
     None
 }
 
@@ -178,6 +178,6 @@ pub(super) fn read_summary(node: &Node<'_>, problems: &mut Problems) -> Option<S
     if summary.chars().count() <= MAX_SUMMARY && is_line && is_begun {
         return Some(text::line(summary).into_owned());
     }
-    problems.push(node.problem(format!("must be {}", SUMMARY.fits())));
+    problems.push(node.problem(format!("must be {}", SUMMARY.describe())));
     None
 }

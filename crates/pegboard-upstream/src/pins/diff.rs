@@ -93,12 +93,12 @@ fn compare_values(lines: &mut DiffLines, path: &str, old: &Value, new: &Value) {
             compare_lines(lines, old, new);
         }
         (Value::Array(before), Value::Array(after)) => compare_lists(lines, path, before, after),
-        (old, new) => replaced(lines, path, Some(old), Some(new)),
+        (old, new) => push_replaced(lines, path, Some(old), Some(new)),
     }
 }
 
 /// Shows the items that only one of two lists has; both lists if they differ in their order alone.
-fn compare_lists(lines: &mut Lines, path: &str, old: &[Value], new: &[Value]) {
+fn compare_lists(lines: &mut DiffLines, path: &str, old: &[Value], new: &[Value]) {
     let only_in = |one: &[Value], other: &[Value]| -> Vec<Value> {
         let mut rest: Vec<&Value> = other.iter().collect();
         let is_missing = |item: &&Value| match rest.iter().position(|other| other == item) {
@@ -111,29 +111,29 @@ fn compare_lists(lines: &mut Lines, path: &str, old: &[Value], new: &[Value]) {
         one.iter().filter(is_missing).cloned().collect()
     };
     if old.len().max(new.len()) > MAX_COMPARED {
-        return replaced(lines, path, Some(&Value::Array(old.to_vec())), Some(&Value::Array(new.to_vec())));
+        return push_replaced(lines, path, Some(&Value::Array(old.to_vec())), Some(&Value::Array(new.to_vec())));
     }
     let (gone, added) = (only_in(old, new), only_in(new, old));
     if gone.is_empty() && added.is_empty() {
-        return replaced(lines, path, Some(&Value::Array(old.to_vec())), Some(&Value::Array(new.to_vec())));
+        return push_replaced(lines, path, Some(&Value::Array(old.to_vec())), Some(&Value::Array(new.to_vec())));
     }
     match (gone.as_slice(), added.as_slice()) {
         // One item was changed.
         ([before @ Value::Object(_)], [after @ Value::Object(_)]) => {
-            compare(lines, &format!("{path}[]"), before, after);
+            compare_values(lines, &format!("{path}[]"), before, after);
         }
         _ => {
-            lines.head(path);
+            lines.push_path(path);
             gone.iter().for_each(|item| lines.push('-', &text::escape_json(&item.to_string())));
             added.iter().for_each(|item| lines.push('+', &text::escape_json(&item.to_string())));
         }
     }
 }
 
-fn replaced(lines: &mut Lines, path: &str, old: Option<&Value>, new: Option<&Value>) {
-    lines.head(path);
-    old.map(shown).into_iter().flatten().for_each(|line| lines.push('-', &line));
-    new.map(shown).into_iter().flatten().for_each(|line| lines.push('+', &line));
+fn push_replaced(lines: &mut DiffLines, path: &str, old: Option<&Value>, new: Option<&Value>) {
+    lines.push_path(path);
+    old.map(value_lines).into_iter().flatten().for_each(|line| lines.push('-', &line));
+    new.map(value_lines).into_iter().flatten().for_each(|line| lines.push('+', &line));
 }
 
 /// Returns the lines of a text, or of any other value as JSON without hidden characters.

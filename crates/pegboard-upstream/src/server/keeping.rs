@@ -84,7 +84,7 @@ impl Upstream {
 
     /// Notes that the server did not answer within its time.
     pub(super) async fn stayed_silent(&self) {
-        self.record_silence(true).await;
+        self.note_silence(true).await;
     }
 
     /// Notes that the server was waited for in vain, if it still starts.
@@ -141,6 +141,6 @@ impl Upstream {
             *lock(&seal) = now;
         });
         let _ = written.await;
-        self.record_silence(false).await;
+        self.note_silence(false).await;
     }
 }

@@ -1,11 +1,11 @@
-//! Settings of single tools, and tools that a server wants to be listed always.
+//! Settings of single tools, and tools that a server wants to be join_names always.
 
 use pegboard_upstream::{Presentation, UnusedOverride, config::ServerConfig};
 
-use super::finding::{Check, Finding, count, listed};
+use super::finding::{Check, Finding, count, join_names};
 
 /// Settings without effect on the tools of a server.
-pub(super) fn look(config: &ServerConfig, presentation: &Presentation<'_>) -> Vec<Finding> {
+pub(super) fn check_overrides(config: &ServerConfig, presentation: &Presentation<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = presentation.unused.iter().map(unused).collect();
     findings.extend(not_always_loaded(config, &presentation.not_always_loaded));
     findings
@@ -31,10 +31,10 @@ fn unused(unused: &UnusedOverride) -> Finding {
 
 fn not_always_loaded(config: &ServerConfig, names: &[&str]) -> Option<Finding> {
     let asks = format!(
-        "{} {} for being listed without a search: {}",
+        "{} {} for being join_names without a search: {}",
         count(names.len(), "tool"),
         if names.len() == 1 { "asks" } else { "ask" },
-        listed(names.iter().copied())
+        join_names(names.iter().copied())
     );
     let max = config.always_load.max_tokens;
     let (message, hint) = match config.always_load.is_trusted {
@@ -59,7 +59,7 @@ mod tests {
         let check = |is_trusted: bool, presentation: Presentation<'_>, expected: &[&str]| {
             let mut config = ServerConfig::new("git", url.clone());
             config.always_load = AlwaysLoad { is_trusted, max_tokens: 10 };
-            let found = look(&config, &presentation).into_iter();
+            let found = check_overrides(&config, &presentation).into_iter();
             let found: Vec<String> = found
                 .map(|finding| format!("{}: {} → {}", finding.check.name(), finding.message, finding.hint))
                 .collect();
@@ -85,14 +85,14 @@ mod tests {
         check(
             false,
             asking(),
-            &["always-load: 1 tool asks for being listed without a search: `log`; ignored → no action needed; \
+            &["always-load: 1 tool asks for being join_names without a search: `log`; ignored → no action needed; \
                `pegboard.trustAlwaysLoad` of the server allows it, `alwaysShow` lists single tools"],
         );
         check(
             true,
             asking(),
             &[
-                "always-load: 1 tool asks for being listed without a search: `log`; over `alwaysLoadTokens` (10) → raise \
+                "always-load: 1 tool asks for being join_names without a search: `log`; over `alwaysLoadTokens` (10) → raise \
                `pegboard.alwaysLoadTokens` of the server",
             ],
         );

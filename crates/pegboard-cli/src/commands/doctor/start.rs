@@ -7,13 +7,13 @@ use std::{
 };
 
 use pegboard_upstream::{
-    ConnectError, FailedStart, Fleet, FleetOptions, Item, Presentation, PresentedTool, State, ServerOutput, Upstream,
+    ConnectError, FailedStart, Fleet, FleetOptions, Item, Presentation, PresentedTool, ServerOutput, State, Upstream,
     config::{ServerConfig, TransportConfig},
 };
 use tokio::sync::Semaphore;
 
 use super::{
-    finding::{Check, Finding, count, listed},
+    finding::{Check, Finding, count, join_names},
     overrides, remote,
 };
 use crate::{commands::serve::supervisor, progress::Progress};
@@ -136,7 +136,7 @@ fn check_started(server: &Upstream, checked_server: &mut CheckedServer) -> Vec<F
     }
     checked_server.result = StartResult::Ready;
     let presentation = Presentation::new(server.config(), &lists);
-    findings.extend(overrides::look(server.config(), &presentation));
+    findings.extend(overrides::check_overrides(server.config(), &presentation));
     let shown = |tool: &PresentedTool<'_>| Item { key: tool.name.to_owned(), raw: tool.definition(tool.name) };
     checked_server.tools = presentation.tools.iter().map(shown).collect();
     checked_server.warnings.clone_from(&lists.warnings);

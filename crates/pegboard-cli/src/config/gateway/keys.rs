@@ -361,7 +361,7 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
         "Maximum number of servers that start as child processes at the same time. The others wait for their turn; \
          `connectTimeout` counts from the start of each, and a server that a call waits for starts at once. The \
          default is two for each processor core. Applies when the gateway starts.",
-        |node, draft: &mut Draft, scope| {
+        |node, draft: &mut ConfigDraft, scope| {
             draft.config.gateway.max_starts = node.as_count_from(1, scope.problems);
         },
     ),

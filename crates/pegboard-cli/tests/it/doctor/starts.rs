@@ -197,12 +197,12 @@ async fn no_process_is_left() {
 
 #[test]
 fn settings_of_single_tools() {
-    let clinic = Clinic::new("overrides");
+    let folder = DoctorFolder::new("overrides");
     let pinned = GOOD_TOOL.replace(r#""name""#, r#""_meta": {"anthropic/alwaysLoad": true}, "name""#);
-    clinic.folder.file("two.json", format!("[{pinned}, {}]", GOOD_TOOL.replace("greet", "other")));
-    clinic.folder.file("silent.json", r#"[{"name": "a", "inputSchema": {"type": "object"}}]"#);
+    folder.folder.file("two.json", format!("[{pinned}, {}]", GOOD_TOOL.replace("greet", "other")));
+    folder.folder.file("silent.json", r#"[{"name": "a", "inputSchema": {"type": "object"}}]"#);
     let entry = |tools: &str, settings: Value| {
-        let mut server = clinic.serving(tools);
+        let mut server = folder.serving(tools);
         server["pegboard"] = settings;
         server
     };
@@ -212,7 +212,7 @@ fn settings_of_single_tools() {
         "silent": entry("silent.json", json!({"tools": {"a": {"description": "Does a"}}})),
     });
     check(
-        &clinic,
+        &folder,
         &json!({"mcpServers": servers}),
         &[],
         &[

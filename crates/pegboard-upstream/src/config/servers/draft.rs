@@ -13,7 +13,7 @@ use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
 use super::super::{
-    AlwaysLoad, HttpKind, ServerLimits, OAuthConfig, Pinning, PromptInstructions, ServerConfig, Timeouts, ToolOverride,
+    AlwaysLoad, HttpKind, OAuthConfig, Pinning, PromptInstructions, ServerConfig, ServerLimits, Timeouts, ToolOverride,
     TransportConfig,
 };
 use crate::environment::InheritEnv;

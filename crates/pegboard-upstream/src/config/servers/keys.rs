@@ -326,14 +326,14 @@ static OWN: Section<ServerDraft> = Section::new(
             tools::SUMMARY,
             "Purpose of the server in a few words. Models read it in the instructions of the gateway and in the \
              description of `search_tools`, in place of words from the server's description and its tool names.",
-            |node, server: &mut Draft, scope| server.summary = tools::read_summary(node, scope.problems),
+            |node, server: &mut ServerDraft, scope| server.summary = tools::read_summary(node, scope.problems),
         ),
         Key::new(
             "trustAlwaysLoad",
             Kind::Flag,
             "Lists tools that the server marks with `_meta[\"anthropic/alwaysLoad\"]` without a search, within \
              `alwaysLoadTokens`. Without it, only `tools.NAME.alwaysShow` keeps a tool listed.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 set(&mut server.always_load.is_trusted, node.as_bool(scope.problems));
             },
         )
@@ -343,7 +343,7 @@ static OWN: Section<ServerDraft> = Section::new(
             Kind::Count { least: 0 },
             "Maximum number of tokens (estimated) of the tools that `trustAlwaysLoad` keeps listed. Further tools of \
              the server are found by search.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 set(&mut server.always_load.max_tokens, node.as_count(scope.problems));
             },
         )
