@@ -84,6 +84,11 @@ class FixturePrompt(Prompt):
         return PromptResult([Message(content) for content in contents])
 
 
+def described(fixture):
+    """The description, at the only revision that this server has."""
+    return fill(fixture["description"], {"revision": {"tools": 1, "prompts": 1}})
+
+
 def add_resource(fixture):
     content = fixture["text"] if "text" in fixture else base64.b64decode(fixture["blob"])
 
@@ -113,13 +118,13 @@ def main():
     for tool in FIXTURES["tools"]:
         mcp.add_tool(
             FixtureTool(
-                name=tool["name"], description=tool["description"], parameters=input_schema(tool), fixture=tool
+                name=tool["name"], description=described(tool), parameters=input_schema(tool), fixture=tool
             )
         )
     for prompt in FIXTURES["prompts"]:
         arguments = [PromptArgument(**argument) for argument in prompt.get("arguments", [])]
         mcp.add_prompt(
-            FixturePrompt(name=prompt["name"], description=prompt["description"], arguments=arguments, fixture=prompt)
+            FixturePrompt(name=prompt["name"], description=described(prompt), arguments=arguments, fixture=prompt)
         )
     for resource in FIXTURES["resources"]:
         add_resource(resource)

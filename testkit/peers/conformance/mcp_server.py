@@ -34,6 +34,7 @@ CACHEABLE = [
 ]
 
 events = InMemorySubscriptionBus()
+revision = {"tools": 1, "prompts": 1}
 
 
 def call_of(ctx):
@@ -52,7 +53,8 @@ def typed(handle):
 
 
 async def list_tools(ctx, params):
-    return {"tools": [{**pick(tool, "name", "description"), "inputSchema": input_schema(tool)} for tool in TOOLS.values()]}
+    tools = [{**pick(tool, "name", "description"), "inputSchema": input_schema(tool)} for tool in TOOLS.values()]
+    return {"tools": fill(tools, {"revision": revision})}
 
 
 async def work(ctx, call, tool):
@@ -75,6 +77,7 @@ async def work(ctx, call, tool):
 
 
 async def announce(ctx, call, changed):
+    revision[changed] += 1
     if call.is_modern:
         await events.publish(ToolsListChanged() if changed == "tools" else PromptsListChanged())
     elif changed == "tools":
@@ -115,7 +118,8 @@ async def read_resource(ctx, params):
 
 
 async def list_prompts(ctx, params):
-    return {"prompts": [pick(prompt, "name", "description", "arguments") for prompt in PROMPTS.values()]}
+    prompts = [pick(prompt, "name", "description", "arguments") for prompt in PROMPTS.values()]
+    return {"prompts": fill(prompts, {"revision": revision})}
 
 
 async def get_prompt(ctx, params):

@@ -24,6 +24,7 @@ const STEP_MS = 50;
 const INVALID_PARAMS = -32602;
 const MISSING_CAPABILITY = -32021;
 
+const revision = { tools: 1, prompts: 1 };
 const states = sdk.createRequestStateCodec({ key: randomBytes(32) });
 
 const pick = (source, ...keys) => Object.fromEntries(keys.filter((key) => key in source).map((key) => [key, source[key]]));
@@ -111,6 +112,7 @@ async function work(server, ctx, tool, notifier) {
 
 /** Over HTTP the modern era has streams of their own for this, which the handler knows. */
 async function announce(server, list, notifier) {
+  revision[list] += 1;
   if (notifier) return list === "tools" ? notifier().toolsChanged() : notifier().promptsChanged();
   return list === "tools" ? server.sendToolListChanged() : server.sendPromptListChanged();
 }
@@ -158,9 +160,10 @@ function create({ era }, notifier) {
   const server = new sdk.Server(info, { capabilities, requestState: { verify: states.verify } });
   const withSchema = (tool) => ({ inputSchema: { type: "object", properties: {} }, ...pick(tool, "name", "description", "inputSchema") });
   const handlers = {
-    "tools/list": () => ({ tools: FIXTURES.tools.map(withSchema) }),
+    "tools/list": () => fill({ tools: FIXTURES.tools.map(withSchema) }, { revision }),
     "tools/call": (request, ctx) => callTool(server, request, ctx, era === "modern" ? notifier : undefined),
-    "prompts/list": () => ({ prompts: FIXTURES.prompts.map((prompt) => pick(prompt, "name", "description", "arguments")) }),
+    "prompts/list": () =>
+      fill({ prompts: FIXTURES.prompts.map((prompt) => pick(prompt, "name", "description", "arguments")) }, { revision }),
     "prompts/get": (request, ctx) => getPrompt(server, request, ctx),
     "resources/list": () => ({
       resources: FIXTURES.resources.map((resource) => pick(resource, "uri", "name", "description", "mimeType")),
