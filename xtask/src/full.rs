@@ -3,7 +3,9 @@
 use std::{path::Path, process::Command, time::Instant};
 
 use crate::{
-    bench_gateway, bench_llm, build_release, cargo_command, compare, fuzz, mutants, peers, quality, run, say, step,
+    bench_gateway, bench_llm, build_release, cargo, cargo_command, compare,
+    conformance::{self, Scope},
+    fuzz, mutants, peers, quality, run, say, step,
 };
 
 /// Labelled data sets, and the tools of real servers.
@@ -20,11 +22,19 @@ struct FullStep {
     run: fn() -> Result<(), String>,
 }
 
-/// The steps in order: quick ones first, so that errors show early.
-const STEPS: [FullStep; 10] = [
-    FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
-    FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
-    FullStep {
+/// In this order: the quick ones first, so that a mistake shows early.
+const PARTS: [Part; 11] = [
+    Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
+    Part { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
+    Part {
+        name: "conformance",
+        lacks: lacks_peers,
+        run: || {
+            step("build", cargo(&["build", "--workspace"]))?;
+            step("conformance", |_: &str| conformance::run(Scope::All))
+        },
+    },
+    Part {
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
@@ -154,6 +164,6 @@ mod tests {
     #[test]
     fn a_part_that_does_not_exist_is_an_error() {
         let error = task(&["soak".to_owned(), "mutant".to_owned()]).expect_err("no such part");
-        assert!(error.contains("no part `mutant`") && error.contains("quality, guide, bench-gateway"), "{error}");
+        assert!(error.contains("no part `mutant`") && error.contains("quality, guide, conformance"), "{error}");
     }
 }

@@ -27,8 +27,9 @@ usage: cargo xtask <task>
   quality   the quality table of all rankers on the data sets in a folder
             (default ../shared/data; a set is skipped when it is not there)
   conformance
-            the official MCP conformance suite against the gateway, both revisions,
-            search on and off (part of `test`)
+            the official MCP conformance suite against servers on public packages, both revisions,
+            search on and off, alone and through the gateway: lists every difference, and fails on
+            one without a known reason (a short version is part of `test`)
   bench-gateway [CATALOG]
             what the gateway adds to a call, what a search costs, what it occupies, and how many
             requests a second it answers
@@ -50,7 +51,7 @@ usage: cargo xtask <task>
             what each delivery leaves of the tools of a conversation, and what it costs
   full [PART]...
             what takes too long for `test`: quality, guide (the pages with the release build),
-            bench-gateway, attack, bench-llm, bench-real, compare, mutants, fuzz and soak, or the parts
+            conformance, bench-gateway, attack, bench-llm, bench-real, compare, mutants, fuzz and soak, or the parts
             that are named. Skips what the machine lacks, goes on after a failure, and ends with a table
             of all parts
   mutants [AREA]...
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("generate") => generate(),
         Some("conformance") => step("build", cargo(&["build", "--workspace"]))
-            .and_then(|()| step("conformance", |_: &str| conformance::run())),
+            .and_then(|()| step("conformance", |_: &str| conformance::run(conformance::Scope::All))),
         Some("bench-gateway") => {
             build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
         }
@@ -128,7 +129,7 @@ fn test() -> Result<(), String> {
         step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))?;
     }
     step("packages", |name: &str| run(name, Command::new("packaging/check.sh").arg("target/debug/pegboard")))?;
-    step("conformance", |_: &str| conformance::run())?;
+    step("conformance", |_: &str| conformance::run(conformance::Scope::Short))?;
     step("a minute under load", |_: &str| bench_gateway::soak::run("debug", 60))?;
     step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;
     step("documentation", |name: &str| {

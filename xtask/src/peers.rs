@@ -67,6 +67,14 @@ const BENCH_FOLDERS: [PeerFolder; 2] = [
     },
 ];
 
+/// The TypeScript SDK that a server of the conformance runs is written on.
+const CONFORMANCE: [Part; 1] = [Part {
+    folder: "npm-conformance",
+    manifests: &["conformance/package.json", "conformance/package-lock.json"],
+    proof: "node_modules/@modelcontextprotocol/server/dist/index.mjs",
+    install: npm,
+}];
+
 /// Where a part comes from and goes to.
 struct Site {
     manifests: Vec<PathBuf>,
@@ -101,9 +109,18 @@ pub(crate) fn install() -> Result<(), String> {
 
 /// Installs what the benchmarks with twenty servers need beyond the tests.
 pub(crate) fn install_bench() -> Result<(), String> {
+    install_more(&BENCH)
+}
+
+/// Installs what all of the conformance runs need beyond the tests.
+pub(crate) fn install_conformance() -> Result<(), String> {
+    install_more(&CONFORMANCE)
+}
+
+fn install_more(parts: &[Part]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
-    BENCH_FOLDERS.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))
+    parts.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))
 }
 
 fn bring_up_to_date(part: &PeerFolder, peers: &Path, tools: &Path) -> Result<(), String> {
