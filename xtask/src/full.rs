@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, time::Instant};
 use crate::{
     bench_gateway, bench_llm, build_release, cargo, cargo_command, compare,
     conformance::{self, Scope},
-    fuzz, mutants, peers, quality, run, say, step,
+    fleet, fuzz, mutants, peers, quality, run, say, step,
 };
 
 /// Labelled data sets, and the tools of real servers.
@@ -23,7 +23,7 @@ struct FullStep {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
     Part { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
     Part {
@@ -50,7 +50,12 @@ const PARTS: [Part; 11] = [
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run())),
     },
-    FullStep {
+    Part {
+        name: "fleet",
+        lacks: lacks_peers,
+        run: || build_release().and_then(|()| step("fleet", |_: &str| fleet::run("release"))),
+    },
+    Part {
         name: "compare",
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("other gateways", |_: &str| compare::run(false))),

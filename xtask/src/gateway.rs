@@ -58,19 +58,24 @@ impl RunningGateway {
         Ok(Self { child, url })
     }
 
-    /// Waits until no server of the gateway is starting any more. An earlier client could get
-    /// incomplete lists, and list changes while it checks something else.
-    pub(crate) fn wait_until_started(&self) -> Result<(), String> {
+    /// Waits until no server of the gateway is starting any more: a client that comes earlier may be
+    /// shown less, and told of the rest while it checks something else.
+    pub(crate) fn wait_until_settled(&self) -> Result<(), String> {
+        self.wait_until_settled_within(SETTLING)
+    }
+
+    /// The same for many servers, which need longer.
+    pub(crate) fn wait_until_settled_within(&self, limit: Duration) -> Result<(), String> {
         let host = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
         let began = Instant::now();
-        while began.elapsed() < START_TIMEOUT {
+        while began.elapsed() < limit {
             let readiness = readiness(host).map_err(|error| format!("cannot ask `{host}` for readiness: {error}"))?;
             if readiness["starting"] == 0 {
                 return Ok(());
             }
             thread::sleep(Duration::from_millis(50));
         }
-        Err(format!("the servers of the gateway are still starting after {} s", START_TIMEOUT.as_secs()))
+        Err(format!("the servers of the gateway are still starting after {} s", limit.as_secs()))
     }
 
     pub(crate) fn pid(&self) -> u32 {

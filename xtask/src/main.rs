@@ -5,6 +5,7 @@ mod checks;
 mod compare;
 mod conformance;
 mod debian;
+mod fleet;
 mod full;
 mod fuzz;
 mod gates;
@@ -38,6 +39,10 @@ usage: cargo xtask <task>
   bench-real
             twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
             start, first list, first call and memory; cold, from manifests, lazily
+  fleet [debug]
+            47 real servers from npm and PyPI (installed under .tools/): their definitions alone and
+            through the gateway in both revisions, cold and warm start, doctor's findings, and processes
+            left behind; with the release build, or the debug build as it is
   compare [--write]
             Pegboard beside other gateways from package registries, in front of the same twenty
             servers in one run: first list, answers, latency, memory; --write puts the table into
@@ -51,7 +56,7 @@ usage: cargo xtask <task>
             what each delivery leaves of the tools of a conversation, and what it costs
   full [PART]...
             what takes too long for `test`: quality, guide (the pages with the release build),
-            conformance, bench-gateway, attack, bench-llm, bench-real, compare, mutants, fuzz and soak, or the parts
+            conformance, bench-gateway, attack, bench-llm, bench-real, fleet, compare, mutants, fuzz and soak, or the parts
             that are named. Skips what the machine lacks, goes on after a failure, and ends with a table
             of all parts
   mutants [AREA]...
@@ -78,9 +83,11 @@ fn main() -> ExitCode {
         }
         Some("bench-throughput") => build_release()
             .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
-        Some("bench-real") => {
-            build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run()))
-        }
+        Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+        Some("fleet") => match args.next().as_deref() {
+            Some("debug") => step("fleet", |_: &str| fleet::run("debug")),
+            _ => build_release().and_then(|()| step("fleet", |_: &str| fleet::run("release"))),
+        },
         Some("compare") => {
             let is_written = args.any(|arg| arg == "--write");
             build_release().and_then(|()| step("other gateways", |_: &str| compare::run(is_written)))

@@ -75,6 +75,22 @@ const CONFORMANCE: [Part; 1] = [Part {
     install: npm,
 }];
 
+/// Servers that only the run with the whole fleet needs.
+const FLEET: [Part; 2] = [
+    Part {
+        folder: "npm-fleet",
+        manifests: &["fleet/package.json", "fleet/package-lock.json"],
+        proof: "node_modules/airtable-mcp-server/dist/main.js",
+        install: npm,
+    },
+    Part {
+        folder: "python-fleet",
+        manifests: &["fleet/requirements.txt"],
+        proof: "bin/mcp-atlassian",
+        install: python,
+    },
+];
+
 /// Where a part comes from and goes to.
 struct Site {
     manifests: Vec<PathBuf>,
@@ -115,6 +131,11 @@ pub(crate) fn install_bench() -> Result<(), String> {
 /// Installs what all of the conformance runs need beyond the tests.
 pub(crate) fn install_conformance() -> Result<(), String> {
     install_more(&CONFORMANCE)
+}
+
+/// Installs what the run with the whole fleet needs beyond the tests and the benchmarks.
+pub(crate) fn install_fleet() -> Result<(), String> {
+    install_more(&FLEET)
 }
 
 fn install_more(parts: &[Part]) -> Result<(), String> {

@@ -40,16 +40,23 @@ impl Pipe {
 
     /// Sends a request and returns the message that answers it.
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+        let text = self.request_text(method, params)?;
+        serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
+    }
+
+    /// Sends a request and returns the line that answers it.
+    pub(crate) fn request_text(&mut self, method: &str, params: &Value) -> Result<String, String> {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))?;
         loop {
             let mut line = String::new();
             if self.output.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
                 return Err(format!("the server ended before it answered `{method}`"));
             }
-            let message: Value = serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?;
+            // Some servers write other things to the same pipe.
+            let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
             if message["method"].is_null() {
                 if message["id"] == 1 {
-                    return Ok(message);
+                    return Ok(line);
                 }
             } else if !message["id"].is_null() {
                 // Some servers ask for roots that this client never declared, under ids of their own.

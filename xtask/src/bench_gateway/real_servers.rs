@@ -63,10 +63,15 @@ fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> 
 
 /// The entries of the servers that tests use, and of those for this alone.
 pub(crate) fn servers() -> Result<Map<String, Value>, String> {
+    servers_in(&["testkit/peers/servers.json", "testkit/peers/bench/servers.json"])
+}
+
+/// The entries of the servers in configuration files.
+pub(crate) fn servers_in(files: &[&str]) -> Result<Map<String, Value>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| error.to_string())?;
     let mut servers = Map::new();
-    for file in ["testkit/peers/servers.json", "testkit/peers/bench/servers.json"] {
+    for file in files {
         let text = fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read `{file}`: {error}"))?;
         let text = text.replace("${PEG_TOOLS}", &root.join(".tools").to_string_lossy());
         let mut file: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -76,7 +81,7 @@ pub(crate) fn servers() -> Result<Map<String, Value>, String> {
 }
 
 /// A process and all below it.
-fn below(root: u32) -> Vec<u32> {
+pub(crate) fn below(root: u32) -> Vec<u32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()

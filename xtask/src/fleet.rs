@@ -1,0 +1,180 @@
+//! Many real servers from npm and PyPI: listed alone and through the gateway in both revisions,
+//! started cold and from manifests, and what doctor finds in them.
+
+mod listing;
+mod processes;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value, json};
+
+use self::listing::{Definitions, Era};
+use crate::{bench_gateway::real, peers, say, served};
+
+/// The folder of everything that is written here.
+const FOLDER: &str = "target/fleet";
+
+/// How long all servers may take to start together.
+const SETTLING: Duration = Duration::from_secs(600);
+
+/// Servers whose definitions differ through the gateway, with the reason.
+const KNOWN: &[(&str, &str)] = &[];
+
+/// One start of the gateway in front of all servers.
+struct Start {
+    listening: Duration,
+    first_list: Duration,
+    /// Tools in the first list, which may come before all servers are ready.
+    first_tools: usize,
+    settled: Duration,
+    legacy: Definitions,
+    modern: Definitions,
+    processes: usize,
+    orphans: Vec<String>,
+}
+
+/// Runs everything with the binary of `profile`, prints tables, and fails on what is not explained.
+pub(crate) fn run(profile: &str) -> Result<(), String> {
+    peers::install()?;
+    peers::install_bench()?;
+    peers::install_fleet()?;
+    let _ = fs::remove_dir_all(FOLDER);
+    fs::create_dir_all(FOLDER).map_err(|error| format!("cannot create `{FOLDER}`: {error}"))?;
+    let servers = real::servers_in(&[
+        "testkit/peers/servers.json",
+        "testkit/peers/bench/servers.json",
+        "testkit/peers/fleet/servers.json",
+    ])?;
+    let (alone, mut problems) = list_alone(&servers);
+    let tools: usize = alone.values().map(Vec::len).sum();
+    say(&format!("{} servers, {} list, {tools} tools", servers.len(), alone.len()));
+    for name in ["cold", "from manifests"] {
+        let start = start(profile, &servers)?;
+        report(name, &start);
+        problems.extend(compare(name, "2025-11-25", &alone, &start.legacy));
+        problems.extend(compare(name, "2026-07-28", &alone, &start.modern));
+        problems.extend(start.orphans.iter().map(|orphan| format!("{name}: left behind: {orphan}")));
+    }
+    doctor(profile, &servers)?;
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// The definitions of all servers, each started by itself, and the servers that do not list.
+fn list_alone(servers: &Map<String, Value>) -> (Definitions, Vec<String>) {
+    let mut definitions = BTreeMap::new();
+    let mut problems = Vec::new();
+    say(&format!("{:<24} {:>6} {:>8}", "server", "tools", "ms alone"));
+    for (name, entry) in servers {
+        let began = Instant::now();
+        match listing::alone(entry) {
+            Ok(tools) => {
+                say(&format!("{name:<24} {:>6} {:>8}", tools.len(), began.elapsed().as_millis()));
+                definitions.insert(name.clone(), tools);
+            }
+            Err(error) => problems.push(format!("{name} does not list by itself: {error}")),
+        }
+    }
+    (definitions, problems)
+}
+
+/// Starts the gateway, lists as soon as possible and once all servers are ready, and ends it.
+fn start(profile: &str, servers: &Map<String, Value>) -> Result<Start, String> {
+    let config = json!({
+        "mcpServers": servers,
+        "pegboard": {"exposure": "never", "prefix": "always", "stateFolder": state_folder()?},
+    });
+    let began = Instant::now();
+    let gateway = served::Served::start(profile, "fleet", &config)?;
+    let listening = began.elapsed();
+    let first = listing::through(&gateway.url, Era::Legacy)?;
+    let first_list = began.elapsed();
+    gateway.wait_until_settled_within(SETTLING)?;
+    let settled = began.elapsed();
+    let legacy = listing::through(&gateway.url, Era::Legacy)?;
+    let modern = listing::through(&gateway.url, Era::Modern)?;
+    let processes = processes::below(gateway.pid());
+    drop(gateway);
+    Ok(Start {
+        listening,
+        first_list,
+        first_tools: first.values().map(Vec::len).sum(),
+        settled,
+        legacy,
+        modern,
+        processes: processes.len(),
+        orphans: processes::still_running(&processes),
+    })
+}
+
+fn report(name: &str, start: &Start) {
+    let count = |definitions: &Definitions| definitions.values().map(Vec::len).sum::<usize>();
+    say(&format!(
+        "{name}: listens after {} ms, first list of {} tools after {} ms, all ready after {:.1} s with {} processes; \
+         {} tools in 2025-11-25, {} in 2026-07-28; {} processes left behind",
+        start.listening.as_millis(),
+        start.first_tools,
+        start.first_list.as_millis(),
+        start.settled.as_secs_f64(),
+        start.processes,
+        count(&start.legacy),
+        count(&start.modern),
+        start.orphans.len()
+    ));
+}
+
+/// What differs from the definitions that the servers list by themselves.
+fn compare(start: &str, revision: &str, alone: &Definitions, through: &Definitions) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (server, own) in alone {
+        let found = through.get(server).map_or(&[][..], Vec::as_slice);
+        let changed = own.iter().filter(|definition| !found.contains(definition)).count();
+        let known = KNOWN.iter().find(|(name, _)| name == server);
+        match (changed == 0 && own.len() == found.len(), known) {
+            (true, None) => {}
+            (true, Some(_)) => problems.push(format!("{server} no longer differs: remove its row from `KNOWN`")),
+            (false, Some((_, reason))) => say(&format!("  {server} differs in {revision}: {reason}")),
+            (false, None) => problems.push(format!(
+                "{start}, {revision}: {server} lists {} tools alone and {} through the gateway, {changed} of them changed{}",
+                own.len(),
+                found.len(),
+                listing::first_change(own, found)
+            )),
+        }
+    }
+    problems
+}
+
+/// Runs doctor on the same configuration, and counts its findings.
+fn doctor(profile: &str, servers: &Map<String, Value>) -> Result<(), String> {
+    let file = Path::new(FOLDER).join("doctor.json");
+    fs::write(&file, json!({"mcpServers": servers}).to_string()).map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    let output = Command::new(Path::new("target").join(profile).join("pegboard"))
+        .arg("doctor")
+        .arg(&file)
+        .args(["--state", "none", "--format", "json"])
+        .output()
+        .map_err(|error| format!("cannot run doctor: {error}"))?;
+    let report: Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("doctor wrote no JSON: {error}"))?;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for finding in report["findings"].as_array().into_iter().flatten() {
+        let word = |key: &str| finding[key].as_str().unwrap_or_default();
+        *counts.entry(format!("{} {}", word("severity"), word("check"))).or_default() += 1;
+    }
+    say(&format!("doctor: {:.1} s, exit {}", began.elapsed().as_secs_f64(), output.status.code().unwrap_or(-1)));
+    for (finding, count) in counts {
+        say(&format!("  {count:>4} {finding}"));
+    }
+    Ok(())
+}
+
+fn state_folder() -> Result<PathBuf, String> {
+    std::path::absolute(Path::new(FOLDER).join("state")).map_err(|error| error.to_string())
+}
