@@ -17,17 +17,22 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Starts the server and completes the handshake.
     pub(crate) fn start(command: &mut Command) -> Result<Self, String> {
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
-        let input = child.stdin.take().ok_or("no pipe")?;
-        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        let mut pipe = Self { child, input, output };
+        let mut pipe = Self::open(command)?;
         let hello = json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}
         });
         pipe.request("initialize", &hello)?;
         pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
         Ok(pipe)
+    }
+
+    /// Starts the server and says nothing.
+    pub(crate) fn open(command: &mut Command) -> Result<Self, String> {
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = spawned.map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
+        let input = child.stdin.take().ok_or("no pipe")?;
+        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
+        Ok(Self { child, input, output })
     }
 
     pub(crate) fn pid(&self) -> u32 {

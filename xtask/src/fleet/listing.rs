@@ -26,20 +26,53 @@ pub(super) enum Era {
     Modern,
 }
 
-/// Starts the server of an entry and lists its tools.
-pub(super) fn alone(entry: &Value) -> Result<Vec<String>, String> {
-    // A server that hangs is ended, and then its pipe.
+/// What a server lists by itself.
+pub(super) struct Alone {
+    pub(super) legacy: Vec<String>,
+    /// The same tools may be written differently in the modern era. Empty if the server lacks it.
+    pub(super) modern: Vec<String>,
+}
+
+/// Starts the server of an entry, once for each era, and lists its tools.
+pub(super) fn alone(entry: &Value) -> Result<Alone, String> {
+    let mut pipe = Pipe::start(&mut command(entry)?)?;
+    let legacy = sorted(&pages(|params| pipe.request_text("tools/list", params))?);
+    drop(pipe);
+    let mut pipe = Pipe::open(&mut command(entry)?)?;
+    let mut ask = |method: &str, mut params: Value| {
+        params["_meta"] = metadata();
+        pipe.request_text(method, &params)
+    };
+    let discovered = ask("server/discover", json!({})).unwrap_or_default();
+    let is_modern = serde_json::from_str::<Value>(&discovered).is_ok_and(|answer| answer["result"].is_object());
+    let modern = if is_modern { pages(|params| ask("tools/list", params.clone()))? } else { Vec::new() };
+    Ok(Alone { legacy, modern: sorted(&modern) })
+}
+
+fn command(entry: &Value) -> Result<Command, String> {
+    // A server that hangs is ended, and then its pipe. Some do not end when they are asked to.
     let mut command = Command::new("timeout");
-    command.args([ALONE, entry["command"].as_str().ok_or("no command")?]);
+    command.args(["--kill-after=5", ALONE, entry["command"].as_str().ok_or("no command")?]);
     command.args(entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str));
     for (name, value) in entry["env"].as_object().into_iter().flatten() {
         command.env(name, value.as_str().unwrap_or_default());
     }
-    let mut pipe = Pipe::start(&mut command)?;
-    let tools = pages(|params| pipe.request_text("tools/list", params))?;
+    Ok(command)
+}
+
+fn sorted(tools: &[Box<RawValue>]) -> Vec<String> {
     let mut definitions: Vec<String> = tools.iter().map(|tool| without_name(tool).1).collect();
     definitions.sort();
-    Ok(definitions)
+    definitions
+}
+
+/// What every request of the modern era carries.
+fn metadata() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "fleet", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
 }
 
 /// Lists the tools of all servers through the gateway.
@@ -56,14 +89,13 @@ pub(super) fn through(url: &str, era: Era) -> Result<Definitions, String> {
     Ok(definitions)
 }
 
-/// The first definition that changed, and what is closest to it, cut to what fits into a line.
-pub(super) fn first_change(own: &[String], found: &[String]) -> String {
-    let Some(changed) = own.iter().find(|definition| !found.contains(definition)) else { return String::new() };
-    let shared = |other: &&String| changed.bytes().zip(other.bytes()).take_while(|(one, two)| one == two).count();
-    let closest = found.iter().max_by_key(shared).map_or("", String::as_str);
-    let from = shared(&&closest.to_owned()).saturating_sub(40);
+/// How two definitions differ, cut to what fits into a line: the one that changed, and the closest other.
+pub(super) fn show_change(changed: &str, others: &[String]) -> String {
+    let shared = |other: &str| changed.chars().zip(other.chars()).take_while(|(one, two)| one == two).count();
+    let closest = others.iter().max_by_key(|other| shared(other)).map_or("", String::as_str);
+    let from = shared(closest).saturating_sub(40);
     let cut = |text: &str| text.chars().skip(from).take(160).collect::<String>();
-    format!("\n  alone:   {}\n  gateway: {}", cut(changed), cut(closest))
+    format!("\n  gateway: {}\n  alone:   {}", cut(changed), cut(closest))
 }
 
 /// All pages of a list, as raw tools.
@@ -123,11 +155,7 @@ impl Client {
     fn request(&self, method: &str, mut params: Value) -> Result<(String, String), String> {
         let mut headers = self.session.as_ref().map_or_else(String::new, |id| format!("mcp-session-id: {id}\r\n"));
         if self.era == Era::Modern {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "fleet", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            });
+            params["_meta"] = metadata();
             headers.push_str(&format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n"));
         }
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
@@ -135,7 +163,7 @@ impl Client {
         let mut stream = TcpStream::connect(&self.host).map_err(failed)?;
         let request = format!(
             "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+             accept: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
         );
