@@ -17,7 +17,7 @@ use self::{
     servers::{SERVERS, Server},
     suite::{Report, Scenario},
 };
-use crate::{peers, say, gateway};
+use crate::{gateway, peers, say};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn compare(server: &Server, run: &Run, expected: Option<&Report>) -> Result<Vec<
         "pegboard": {"exposure": if run.search { "always" } else { "never" }},
     });
     let gateway = gateway::RunningGateway::start("debug", "conformance", &config)?;
-    gateway.wait_until_settled()?;
+    gateway.wait_until_started()?;
     let found = suite::run(&gateway.url, run.revision)?;
     let own =
         expected.map_or_else(|| "must pass what is scored".to_owned(), |report| format!("alone {}", report.totals()));

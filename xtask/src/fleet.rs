@@ -15,7 +15,7 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use self::listing::{Alone, Definitions, Era};
-use crate::{bench_gateway::real, peers, say, served};
+use crate::{bench_gateway::real_servers, gateway, peers, say};
 
 /// The folder of everything that is written here.
 const FOLDER: &str = "target/fleet";
@@ -49,7 +49,7 @@ pub(crate) fn run(profile: &str) -> Result<(), String> {
     peers::install_fleet()?;
     let _ = fs::remove_dir_all(FOLDER);
     fs::create_dir_all(FOLDER).map_err(|error| format!("cannot create `{FOLDER}`: {error}"))?;
-    let servers = real::servers_in(&[
+    let servers = real_servers::servers_in(&[
         "testkit/peers/servers.json",
         "testkit/peers/bench/servers.json",
         "testkit/peers/fleet/servers.json",
@@ -95,11 +95,11 @@ fn start(profile: &str, servers: &Map<String, Value>) -> Result<Start, String> {
         "pegboard": {"exposure": "never", "prefix": "always", "stateFolder": state_folder()?},
     });
     let began = Instant::now();
-    let gateway = served::Served::start(profile, "fleet", &config)?;
+    let gateway = gateway::RunningGateway::start(profile, "fleet", &config)?;
     let listening = began.elapsed();
     let first = listing::through(&gateway.url, Era::Legacy)?;
     let first_list = began.elapsed();
-    gateway.wait_until_settled_within(SETTLING)?;
+    gateway.wait_until_started_within(SETTLING)?;
     let settled = began.elapsed();
     let legacy = listing::through(&gateway.url, Era::Legacy)?;
     let modern = listing::through(&gateway.url, Era::Modern)?;

@@ -23,10 +23,10 @@ struct FullStep {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 12] = [
-    Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
-    Part { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
-    Part {
+const STEPS: [FullStep; 12] = [
+    FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
+    FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
+    FullStep {
         name: "conformance",
         lacks: lacks_peers,
         run: || {
@@ -34,7 +34,7 @@ const PARTS: [Part; 12] = [
             step("conformance", |_: &str| conformance::run(Scope::All))
         },
     },
-    Part {
+    FullStep {
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
@@ -50,12 +50,12 @@ const PARTS: [Part; 12] = [
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run())),
     },
-    Part {
+    FullStep {
         name: "fleet",
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("fleet", |_: &str| fleet::run("release"))),
     },
-    Part {
+    FullStep {
         name: "compare",
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("other gateways", |_: &str| compare::run(false))),

@@ -60,12 +60,12 @@ impl RunningGateway {
 
     /// Waits until no server of the gateway is starting any more: a client that comes earlier may be
     /// shown less, and told of the rest while it checks something else.
-    pub(crate) fn wait_until_settled(&self) -> Result<(), String> {
-        self.wait_until_settled_within(SETTLING)
+    pub(crate) fn wait_until_started(&self) -> Result<(), String> {
+        self.wait_until_started_within(START_TIMEOUT)
     }
 
     /// The same for many servers, which need longer.
-    pub(crate) fn wait_until_settled_within(&self, limit: Duration) -> Result<(), String> {
+    pub(crate) fn wait_until_started_within(&self, limit: Duration) -> Result<(), String> {
         let host = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
         let began = Instant::now();
         while began.elapsed() < limit {

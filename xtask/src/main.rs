@@ -83,7 +83,9 @@ fn main() -> ExitCode {
         }
         Some("bench-throughput") => build_release()
             .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
-        Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+        Some("bench-real") => {
+            build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run()))
+        }
         Some("fleet") => match args.next().as_deref() {
             Some("debug") => step("fleet", |_: &str| fleet::run("debug")),
             _ => build_release().and_then(|()| step("fleet", |_: &str| fleet::run("release"))),

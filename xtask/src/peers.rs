@@ -68,7 +68,7 @@ const BENCH_FOLDERS: [PeerFolder; 2] = [
 ];
 
 /// The TypeScript SDK that a server of the conformance runs is written on.
-const CONFORMANCE: [Part; 1] = [Part {
+const CONFORMANCE_FOLDERS: [PeerFolder; 1] = [PeerFolder {
     folder: "npm-conformance",
     manifests: &["conformance/package.json", "conformance/package-lock.json"],
     proof: "node_modules/@modelcontextprotocol/server/dist/index.mjs",
@@ -76,14 +76,14 @@ const CONFORMANCE: [Part; 1] = [Part {
 }];
 
 /// Servers that only the run with the whole fleet needs.
-const FLEET: [Part; 2] = [
-    Part {
+const FLEET_FOLDERS: [PeerFolder; 2] = [
+    PeerFolder {
         folder: "npm-fleet",
         manifests: &["fleet/package.json", "fleet/package-lock.json"],
         proof: "node_modules/airtable-mcp-server/dist/main.js",
         install: npm,
     },
-    Part {
+    PeerFolder {
         folder: "python-fleet",
         manifests: &["fleet/requirements.txt"],
         proof: "bin/mcp-atlassian",
@@ -125,20 +125,20 @@ pub(crate) fn install() -> Result<(), String> {
 
 /// Installs what the benchmarks with twenty servers need beyond the tests.
 pub(crate) fn install_bench() -> Result<(), String> {
-    install_more(&BENCH)
+    install_more(&BENCH_FOLDERS)
 }
 
 /// Installs what all of the conformance runs need beyond the tests.
 pub(crate) fn install_conformance() -> Result<(), String> {
-    install_more(&CONFORMANCE)
+    install_more(&CONFORMANCE_FOLDERS)
 }
 
 /// Installs what the run with the whole fleet needs beyond the tests and the benchmarks.
 pub(crate) fn install_fleet() -> Result<(), String> {
-    install_more(&FLEET)
+    install_more(&FLEET_FOLDERS)
 }
 
-fn install_more(parts: &[Part]) -> Result<(), String> {
+fn install_more(parts: &[PeerFolder]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
     parts.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))

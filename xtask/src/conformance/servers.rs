@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::served;
+use crate::gateway;
 
 /// How long a server may take until it listens, also on a busy machine.
 const STARTING: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ impl Server {
     /// The entry in the gateway's configuration.
     pub(super) fn entry(&self) -> Result<Value, String> {
         Ok(match self.kind {
-            Kind::Fixture(era) => json!({"command": served::fixture("debug")?, "args": ["--era", era]}),
+            Kind::Fixture(era) => json!({"command": gateway::fixture("debug")?, "args": ["--era", era]}),
             Kind::Script(program, script) => json!({
                 "command": tool(program)?,
                 "args": [script_path(script), PathBuf::from("--stdio")],

@@ -18,7 +18,7 @@ pub(super) struct Process {
 
 /// The processes below one.
 pub(super) fn below(root: u32) -> Vec<Process> {
-    let below = crate::bench_gateway::real::below(root);
+    let below = crate::bench_gateway::real_servers::below(root);
     below.into_iter().filter(|pid| *pid != root).filter_map(read).collect()
 }
 
