@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::gates;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     // Leaves.
     ("pegboard-core", &[]),
     ("pegboard-http", &[]),
@@ -25,6 +25,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
     ("pegboard-discovery", &["pegboard-core"]),
+    // Large outputs.
+    ("pegboard-outputs", &["pegboard-discovery", "pegboard-process"]),
     // Servers and providers.
     ("pegboard-upstream", &["pegboard-core", "pegboard-config", "pegboard-mcp", "pegboard-process", "pegboard-state"]),
     ("pegboard-llm", &["pegboard-core", "pegboard-discovery", "pegboard-mcp", "pegboard-state"]),
@@ -37,6 +39,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "pegboard-discovery",
             "pegboard-http",
             "pegboard-mcp",
+            "pegboard-outputs",
             "pegboard-process",
             "pegboard-state",
             "pegboard-upstream",
@@ -51,6 +54,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "pegboard-http",
             "pegboard-llm",
             "pegboard-mcp",
+            "pegboard-outputs",
             "pegboard-process",
             "pegboard-state",
             "pegboard-upstream",

@@ -21,13 +21,13 @@ use serde_json::Value;
 pub use self::error::BuildError;
 use self::resume::SavedConversation;
 use crate::{
+    Program,
     agent::ModelClient,
     approval::{Approval, CallPolicy, Grants, Human},
     commands::CommandSettings,
     custom::{CustomTool, ToolDef, ToolHandler, ToolMeta},
     final_answer::FinalAnswer,
     outputs::OutputSettings,
-    program::Program,
     settings::{Mode, Prices, RunLimits, ToolSearch},
 };
 

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 pub(crate) use crate::code::ToolApi;
 use crate::{
+    Program,
     builder::BuildError,
     call_runner::{CallOutcome, CallRunner},
     code::{ApiSettings, InvokeFuture, InvokeOutcome, ToolInvoker},
-    program::Program,
     shell::{ApiAccess, Sandbox, Shell, ShellSettings},
 };
 

@@ -3,9 +3,9 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use crate::{
+    Program,
     builder::BuildError,
     call_runner::{CallOutcome, CallRunner},
-    program::Program,
 };
 
 /// The settings of commands.

@@ -29,7 +29,6 @@ mod final_answer;
 pub mod fuzzing;
 pub mod outputs;
 mod platform;
-mod program;
 mod run;
 mod server_results;
 mod settings;
@@ -56,7 +55,7 @@ pub use pegboard_llm::{
     Choice, Client, Delivery, Model,
     wire::{PromptCache, Usage},
 };
+pub use pegboard_outputs::Program;
 pub use pegboard_upstream::config::{ServerConfig, TransportConfig};
-pub use program::Program;
 pub use schemars;
 pub use settings::{Mode, Prices, RunLimits, ToolSearch};

@@ -7,25 +7,19 @@
 mod folder_other;
 #[cfg(unix)]
 mod folder_unix;
-#[cfg(any(test, not(unix)))]
+#[cfg(all(feature = "code-execution", any(test, not(unix))))]
 mod other;
-#[cfg(unix)]
+#[cfg(all(feature = "code-execution", unix))]
 mod unix;
 
+#[cfg(not(unix))]
+pub(crate) use self::folder_other::Folder;
+#[cfg(unix)]
+pub(crate) use self::folder_unix::Folder;
 #[cfg(all(feature = "code-execution", not(unix)))]
 pub(crate) use self::other::is_root;
 #[cfg(all(feature = "code-execution", unix))]
 pub(crate) use self::unix::is_root;
-#[cfg(not(unix))]
-pub(crate) use self::{
-    folder_other::Folder,
-    other::{give_up_rights, input_size},
-};
-#[cfg(unix)]
-pub(crate) use self::{
-    folder_unix::Folder,
-    unix::{give_up_rights, input_size},
-};
 
 #[cfg(test)]
 mod tests;

@@ -15,13 +15,13 @@ use tokio::sync::Mutex;
 
 use super::{AgentBuilder, BuildError, SavedConversation};
 use crate::{
+    Program,
     agent::{Agent, ModelClient, Shared},
     call_runner::CallRunner,
     commands::Commands,
     conversation_state::ConversationState,
     custom::{RegisterError, Registry},
     outputs::{OutputError, Outputs},
-    program::Program,
     settings::Mode,
     sources::Sources,
 };

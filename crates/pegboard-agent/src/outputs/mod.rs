@@ -29,21 +29,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod budget;
 mod error;
 mod names;
-mod query;
-mod read;
-mod search;
 mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
-pub mod worker;
 
 use std::{
-    fs::File,
-    io::Read as _,
     path::PathBuf,
     sync::{Arc, Weak},
     time::{Duration, SystemTime},
@@ -51,19 +44,20 @@ use std::{
 
 use pegboard_discovery::{
     HostTool,
-    host::outputs::{OffloadedOutput, offload_notice, query_cut, query_failed},
+    host::{
+        arguments::{self, Request},
+        outputs::{OffloadedOutput, offload_notice},
+    },
 };
+use pegboard_outputs::{Program, Reader, Source, answer_tokens, estimate, exceeds, preview};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-pub use error::{OutputError, ReadError};
-pub use settings::{OutputSettings, QueryLimits, SearchLimits};
+pub use error::OutputError;
+pub use pegboard_outputs::{QueryLimits, ReadError, SearchLimits, worker};
+pub use settings::OutputSettings;
 
-use crate::program::Program;
-use pegboard_discovery::host::arguments::{self, Request};
-use query::Query;
-use search::Bounds;
 use store::{Store, WriteError};
 
 /// Number of concurrent searches and queries of one conversation; each may hold an output in
@@ -72,9 +66,6 @@ const AT_ONCE: usize = 1;
 
 /// Interval at which old outputs are removed.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(3600);
-
-/// The end of the output is one part in so many of a preview.
-const TAIL_SHARE: usize = 4;
 
 /// The offloaded outputs of one conversation.
 #[derive(Debug)]
@@ -127,7 +118,7 @@ impl Outputs {
 
     /// Returns whether `text` must be offloaded. Reads no more of it than necessary.
     pub fn is_large(&self, text: &str) -> bool {
-        budget::exceeds(text, self.settings.threshold_tokens)
+        exceeds(text, self.settings.threshold_tokens)
     }
 
     /// Writes an output to a file.
@@ -154,30 +145,15 @@ impl Outputs {
     /// operation fails; the model should read the message.
     pub async fn call_tool(&self, tool: HostTool, arguments: &Value) -> Result<String, ReadError> {
         let (filename, request) = arguments::parse(tool, arguments)?;
-        let tokens = budget::of_answer(self.settings.threshold_tokens);
-        match request {
-            Request::Read { start, end } => {
-                self.blocking(filename, move |file| read::range(file, start, end, tokens)).await
-            }
-            Request::Search { pattern, case_sensitive, max_results } => {
-                let limits = self.settings.search.clone();
-                let _one = self.at_once.acquire().await;
-                let search = move |file| {
-                    let regex = search::compile(&pattern, case_sensitive, &limits)?;
-                    let bounds = Bounds { max_results, tokens, wall: limits.wall };
-                    Ok(search::run(&read_all(file)?, &regex, bounds))
-                };
-                self.blocking(filename, search).await
-            }
-            Request::Query { filter, compact, raw } => {
-                let program = self.program.as_ref().ok_or(ReadError::NoProgram)?;
-                let file = self.blocking(filename, Ok).await?;
-                let _one = self.at_once.acquire().await;
-                let query = Query { filter: &filter, compact, raw };
-                let answered = query::run(program, file, query, &self.settings.query).await?;
-                spawn_blocking(move || format_results(answered, tokens)).await.map_err(ReadError::Cancelled)?
-            }
-        }
+        let store = Arc::clone(&self.store);
+        let opened = spawn_blocking(move || store.open(&filename)).await.map_err(ReadError::Cancelled)?;
+        let source = Source::File(opened.ok_or(ReadError::Unknown)?);
+        let is_short = matches!(request, Request::Read { .. });
+        let _one = if is_short { None } else { self.at_once.acquire().await.ok() };
+        let OutputSettings { search, query, threshold_tokens, .. } = &self.settings;
+        let tokens = answer_tokens(*threshold_tokens);
+        let reader = Reader { program: self.program.as_ref(), search, query, tokens };
+        reader.answer(source, request).await
     }
 
     /// Removes outputs of all conversations in the folder that are older than the retention time.
@@ -201,17 +177,6 @@ impl Outputs {
             tokio::time::sleep(CLEANUP_INTERVAL).await;
         }
     }
-
-    /// Opens the file that `filename` names and works on it on a blocking thread.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        filename: String,
-        work: impl FnOnce(File) -> Result<T, ReadError> + Send + 'static,
-    ) -> Result<T, ReadError> {
-        let store = Arc::clone(&self.store);
-        let opened = move || work(store.open(&filename).ok_or(ReadError::Unknown)?);
-        spawn_blocking(opened).await.map_err(ReadError::Cancelled)?
-    }
 }
 
 fn store_text(
@@ -229,7 +194,7 @@ fn store_text(
         WriteError::File(source) => OutputError::Write { path: store.path(), source },
     })?;
     let path = store.path().join(&name);
-    let (chars, tokens) = (text.chars().count(), budget::estimate(text));
+    let (chars, tokens) = (text.chars().count(), estimate(text));
     let (head, tail, omitted) = preview(text, chars, preview_chars);
     let shown_path = path.to_string_lossy();
     let offloaded = OffloadedOutput {
@@ -246,42 +211,4 @@ fn store_text(
     };
     let message = offload_notice(&offloaded);
     Ok(StoredOutput { path, bytes: text.len(), chars, tokens, message })
-}
-
-/// Returns the start and the end of a text of `chars` characters, and how many characters are
-/// between them.
-fn preview(text: &str, chars: usize, shown: usize) -> (&str, &str, usize) {
-    if chars <= shown {
-        return (text, "", 0);
-    }
-    let in_tail = shown / TAIL_SHARE;
-    let head_end = text.char_indices().nth(shown - in_tail).map_or(text.len(), |(at, _)| at);
-    let tail_start = text.char_indices().rev().take(in_tail).last().map_or(text.len(), |(at, _)| at);
-    (&text[..head_end], &text[tail_start..], chars - shown)
-}
-
-/// Reads a whole file. It was written as UTF-8; if another program has changed it, invalid bytes
-/// are replaced.
-fn read_all(mut file: File) -> Result<String, ReadError> {
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
-    file.read_to_end(&mut bytes).map_err(ReadError::Io)?;
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-}
-
-/// Returns the results of a query as far as they fit, with a note on the rest.
-fn format_results(answered: query::QueryOutput, tokens: usize) -> Result<String, ReadError> {
-    let query::QueryOutput { text, is_cut, failure } = answered;
-    match failure {
-        Some(failure) if text.is_empty() => return Err(failure),
-        _ => {}
-    }
-    let end = budget::fit(&text, tokens);
-    let mut shown = text[..end].to_owned();
-    if is_cut || end < text.len() {
-        shown.push_str(&query_cut());
-    } else if let Some(failure) = failure {
-        shown.push_str(&query_failed(&failure.to_string()));
-    }
-    Ok(shown)
 }

@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-const KIB: usize = 1024;
-const MIB: usize = 1024 * KIB;
+use pegboard_outputs::{QueryLimits, SearchLimits};
+
+const MIB: usize = 1024 * 1024;
 
 /// When outputs are offloaded, where, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,50 +36,6 @@ impl OutputSettings {
             max_output_bytes: 256 * MIB,
             search: SearchLimits::default(),
             query: QueryLimits::default(),
-        }
-    }
-}
-
-/// The limits of a search in an output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchLimits {
-    /// Maximum duration; the results up to then are returned.
-    pub wall: Duration,
-    /// Maximum length of a pattern in bytes.
-    pub pattern_bytes: usize,
-    /// Maximum size of a compiled pattern.
-    pub compiled_bytes: usize,
-}
-
-impl Default for SearchLimits {
-    fn default() -> Self {
-        Self { wall: Duration::from_secs(10), pattern_bytes: 4 * KIB, compiled_bytes: 10 * MIB }
-    }
-}
-
-/// The limits of a query of an output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueryLimits {
-    /// Maximum memory of the process. JSON takes up to fifteen times its size there.
-    pub memory_bytes: u64,
-    /// Maximum CPU time, in whole seconds, at least one.
-    pub cpu: Duration,
-    /// Maximum duration.
-    pub wall: Duration,
-    /// Maximum size of the output in bytes.
-    pub output_bytes: usize,
-    /// Maximum length of a filter in bytes.
-    pub filter_bytes: usize,
-}
-
-impl Default for QueryLimits {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 2 * 1024 * MIB as u64,
-            cpu: Duration::from_secs(10),
-            wall: Duration::from_secs(15),
-            output_bytes: 256 * KIB,
-            filter_bytes: 16 * KIB,
         }
     }
 }

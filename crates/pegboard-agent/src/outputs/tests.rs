@@ -373,16 +373,6 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_preview_and_what_is_left_out_are_the_whole(text in "[aä𝄞\n ]{0,80}", shown in 0_usize..60) {
-        let chars = text.chars().count();
-        let (head, tail, omitted) = preview(&text, chars, shown);
-        prop_assert!(head.chars().count() + tail.chars().count() <= shown);
-        let from = head.chars().count();
-        let between: String = text.chars().skip(from).take(omitted).collect();
-        prop_assert_eq!(format!("{head}{between}{tail}"), &*text);
-    }
-
-    #[test]
     fn reads_of_the_rest_complete_a_preview(text in "[bä𝄞\n ]{41,90}") {
         let temp = Temp::new("property");
         let outputs = temp.outputs("chat");

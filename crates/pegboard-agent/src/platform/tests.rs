@@ -38,8 +38,8 @@ fn with_root(name: &str, test: impl FnOnce(&Path)) {
 #[test]
 fn folders_work_by_path() {
     with_root("path", |root| check!(folder_other::Folder, root));
-    other::give_up_rights(0, 0).expect("nothing is done");
-    assert!(!other::is_root() && other::input_size().is_none());
+    #[cfg(feature = "code-execution")]
+    assert!(!other::is_root());
 }
 
 #[test]

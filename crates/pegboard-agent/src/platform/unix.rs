@@ -1,56 +1,6 @@
-//! Unix users and resource limits.
+//! Unix users.
 
-use std::io;
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-/// Returns whether this process runs as root.
-#[cfg(feature = "code-execution")]
+/// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// Returns the size of standard input, if it is a file.
-pub(crate) fn input_size() -> Option<usize> {
-    let size = rustix::fs::fstat(io::stdin()).ok()?.st_size;
-    usize::try_from(size).ok().filter(|size| *size > 0)
-}
-
-/// Drops the right to open files and sockets, and limits memory and CPU time of this process.
-pub(crate) fn give_up_rights(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
-    // Before the limit on files: it needs one for a moment.
-    #[cfg(target_os = "linux")]
-    forget_files();
-    limit(Resource::As, memory_bytes, memory_bytes)?;
-    // The soft limit ends the process with a signal that tells why, the hard limit with another.
-    limit(Resource::Cpu, cpu_seconds, cpu_seconds.saturating_add(1))?;
-    limit(Resource::Fsize, 0, 0)?;
-    limit(Resource::Core, 0, 0)?;
-    // The three standard streams stay open.
-    limit(Resource::Nofile, 3, 3)
-}
-
-/// Lowers a limit; a limit that is already lower is kept.
-fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
-    let maximum = getrlimit(resource).maximum.map_or(maximum, |already| already.min(maximum));
-    let limit = Rlimit { current: Some(current.min(maximum)), maximum: Some(maximum) };
-    Ok(setrlimit(resource, limit)?)
-}
-
-/// Denies all paths with Landlock if the kernel supports it. Otherwise only the limit on open files
-/// applies.
-#[cfg(target_os = "linux")]
-fn forget_files() {
-    use landlock::{ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetError, Scope};
-
-    fn restrict() -> Result<(), RulesetError> {
-        Ruleset::default()
-            .handle_access(AccessFs::from_all(ABI::V5))?
-            .handle_access(AccessNet::from_all(ABI::V5))?
-            .scope(Scope::from_all(ABI::V6))?
-            .create()?
-            .restrict_self()?;
-        Ok(())
-    }
-    let _ = restrict();
 }

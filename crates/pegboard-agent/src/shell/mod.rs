@@ -40,7 +40,7 @@ pub use self::{
     sandbox::Sandbox,
     settings::{ApiAccess, SandboxKind, SandboxPolicy, ShellSettings},
 };
-use crate::program::Program;
+use crate::Program;
 
 /// The path of the working folder in a sandbox with its own file system.
 pub(crate) const WORKSPACE: &str = "/workspace";

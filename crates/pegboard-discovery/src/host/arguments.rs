@@ -46,6 +46,13 @@ pub enum Request {
         /// The last, where one is given.
         end: Option<u64>,
     },
+    /// Shows lines.
+    Lines {
+        /// The first, counted from one.
+        first: u64,
+        /// The last, where one is given.
+        last: Option<u64>,
+    },
     /// Shows the lines that match.
     Search {
         /// A regular expression.

@@ -141,6 +141,16 @@ pub fn read_cut(last: usize) -> String {
     format!("\n\n[Truncated after character {last}. Continue with start={}.]", last + 1)
 }
 
+/// Returns the note after lines that were too long to be read at once.
+pub fn lines_cut(last: u64) -> String {
+    format!("\n\n[Truncated after line {last}. Continue with first_line={}.]", last.saturating_add(1))
+}
+
+/// Returns the note after a part of a line that was too long to be read at once.
+pub fn line_cut(line: u64, next: usize) -> String {
+    format!("\n\n[Truncated within line {line}. Continue with start={next}.]")
+}
+
 /// The text of a search without matches.
 pub const NO_MATCHES: &str = "No matches found for the given pattern.";
 

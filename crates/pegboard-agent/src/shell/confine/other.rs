@@ -32,7 +32,7 @@ pub(in crate::shell) async fn launch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{program::Program, shell::ShellSettings};
+    use crate::{Program, shell::ShellSettings};
 
     #[tokio::test]
     async fn nothing_is_run() {

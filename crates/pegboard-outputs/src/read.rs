@@ -1,17 +1,17 @@
-//! Reads ranges of characters from files without loading the files.
+//! Ranges of characters, out of files that are not held in memory, and ranges of lines.
 
 use std::io::{self, Read};
 
-use pegboard_discovery::host::outputs::read_cut;
+use pegboard_discovery::host::outputs::{line_cut, lines_cut, read_cut};
 
 use super::{budget, error::ReadError};
 
 /// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Returns the characters from `start` to `end`, both counted from one and included, up to `tokens`
-/// tokens; if there are more, a note says where to continue.
-pub(super) fn range(file: impl Read, start: u64, end: Option<u64>, tokens: usize) -> Result<String, ReadError> {
+/// The characters from `start` to `end`, both counted from one and included, as far as
+/// they are at most `tokens` tokens; where they are more, it is said where to go on.
+pub(crate) fn range(file: impl Read, start: u64, end: Option<u64>, tokens: usize) -> Result<String, ReadError> {
     let most = u64::try_from(budget::bytes_of_answer(tokens)).unwrap_or(u64::MAX);
     let asked = end.unwrap_or(u64::MAX);
     // One more than requested, to know whether anything is left.
@@ -28,7 +28,35 @@ pub(super) fn range(file: impl Read, start: u64, end: Option<u64>, tokens: usize
     Ok(format!("{shown}{}", read_cut(last)))
 }
 
-/// Returns the characters from `start` to `end`, and how many were counted on the way there.
+/// The lines from `first` to `last`, both counted from one and included, as far as they are at most
+/// `tokens` tokens; where they are more, it is said where to go on.
+pub(crate) fn lines(text: &str, first: u64, last: Option<u64>, tokens: usize) -> Result<String, ReadError> {
+    let from = line_start(text, first).filter(|from| *from < text.len() || first == 1);
+    let from = from.ok_or_else(|| ReadError::BeyondLines { first, lines: text.lines().count() })?;
+    let lines = last.map(|last| last.saturating_sub(first).saturating_add(2));
+    let to = lines.and_then(|lines| line_start(&text[from..], lines)).map_or(text.len(), |next| from + next - 1);
+    let wanted = &text[from..to];
+    let shown = &wanted[..budget::fit(wanted, tokens)];
+    if shown.len() == wanted.len() {
+        return Ok(wanted.to_owned());
+    }
+    // Whole lines, if there is one.
+    if let Some(end) = shown.rfind('\n') {
+        let count = u64::try_from(shown[..end].matches('\n').count()).unwrap_or(0);
+        return Ok(format!("{}{}", &shown[..end], lines_cut(first.saturating_add(count))));
+    }
+    let next = text[..from + shown.len()].chars().count() + 1;
+    Ok(format!("{shown}{}", line_cut(first, next)))
+}
+
+/// Where the `number`th line begins, counted from one.
+fn line_start(text: &str, number: u64) -> Option<usize> {
+    let Some(before) = number.checked_sub(2) else { return Some(0) };
+    let before = usize::try_from(before).ok()?;
+    text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').nth(before).map(|(at, _)| at + 1)
+}
+
+/// The characters from `start` to `end`, and how many were counted on the way there.
 fn characters(mut file: impl Read, start: u64, end: u64) -> Result<(String, u64), ReadError> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut bytes = Vec::new();
@@ -116,6 +144,33 @@ mod tests {
         assert_eq!(range(text.as_bytes(), 4996, Some(9999), 10).expect("an answer"), "word ");
         // Cut where the text just ends: nothing is left, and nothing is said.
         assert_eq!(range(text.as_bytes(), 4951, None, 10).expect("an answer").len(), 50);
+    }
+
+    #[test]
+    fn lines_are_counted_from_one() {
+        let check = |first: u64, last: Option<u64>, expected: Result<&str, &str>| {
+            let found = lines("one\n\nthree\nfour\n", first, last, 100).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{first} {last:?}");
+        };
+        check(1, Some(1), Ok("one"));
+        check(1, Some(3), Ok("one\n\nthree"));
+        check(2, Some(2), Ok(""));
+        check(3, Some(99), Ok("three\nfour\n"));
+        check(4, None, Ok("four\n"));
+        check(5, None, Err("first_line 5 exceeds the number of lines 4"));
+        check(u64::MAX, Some(u64::MAX), Err("first_line 18446744073709551615 exceeds the number of lines 4"));
+        assert_eq!(lines("", 1, Some(3), 100).expect("an answer"), "");
+    }
+
+    #[test]
+    fn lines_that_are_too_long_say_where_to_go_on() {
+        let text = "word word\n".repeat(100);
+        let found = lines(&text, 3, None, 5).expect("an answer");
+        assert_eq!(found, "word word\n\n[Truncated after line 3. Continue with first_line=4.]");
+        let text = format!("first\n{}", "word ".repeat(100));
+        let found = lines(&text, 2, None, 2).expect("an answer");
+        assert_eq!(found, "word word \n\n[Truncated within line 2. Continue with start=17.]");
+        assert_eq!(range(text.as_bytes(), 17, Some(20), 100).expect("an answer"), "word");
     }
 
     proptest! {

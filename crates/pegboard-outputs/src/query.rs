@@ -1,25 +1,26 @@
 //! Runs jq filters over outputs in a separate process.
 
 use std::{
-    fs::File,
     io,
     process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use pegboard_process::processes::{self, ResourceLimit};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
-    process::{Child, Command},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    process::{Child, ChildStdin, Command},
     time::timeout,
 };
 
-use super::{
+use crate::{
+    Source,
     error::ReadError,
-    settings::QueryLimits,
-    worker::{Exit, STACK_BYTES},
+    exit::{Exit, STACK_BYTES},
+    limits::QueryLimits,
+    program::Program,
 };
-use crate::program::Program;
 
 /// The hidden command that runs a filter.
 const COMMAND: &str = "query-output";
@@ -29,26 +30,26 @@ const MAX_COMPLAINT_BYTES: u64 = 8 * 1024;
 
 /// A filter and its options.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Query<'a> {
-    pub(super) filter: &'a str,
-    pub(super) compact: bool,
-    pub(super) raw: bool,
+pub(crate) struct Query<'a> {
+    pub(crate) filter: &'a str,
+    pub(crate) compact: bool,
+    pub(crate) raw: bool,
 }
 
 /// The output of a query, and whether it is complete.
 #[derive(Debug)]
-pub(super) struct QueryOutput {
-    pub(super) text: String,
-    /// Whether the query printed more than allowed.
-    pub(super) is_cut: bool,
-    /// Why the query ended early.
-    pub(super) failure: Option<ReadError>,
+pub(crate) struct QueryOutput {
+    pub(crate) text: String,
+    /// Whether it printed more than it may.
+    pub(crate) is_cut: bool,
+    /// Why it ended before its end.
+    pub(crate) failure: Option<ReadError>,
 }
 
-/// Runs the filter over `file`, which is the standard input of the process.
-pub(super) async fn run(
+/// Runs the filter over `source`, which is given to the process as its input.
+pub(crate) async fn run(
     program: &Program,
-    file: File,
+    source: Source,
     query: Query<'_>,
     limits: &QueryLimits,
 ) -> Result<QueryOutput, ReadError> {
@@ -58,9 +59,15 @@ pub(super) async fn run(
     if query.filter.contains('\0') {
         return Err(ReadError::Filter("it contains a NUL byte".to_owned()));
     }
-    let mut child = command(program, file, query, limits).spawn().map_err(ReadError::Program)?;
+    let (input, text) = match source {
+        Source::File(file) => (Stdio::from(file), None),
+        Source::Text(text) => (Stdio::piped(), Some(text)),
+    };
+    let mut child = command(program, input, query, limits).spawn().map_err(ReadError::Program)?;
+    let feeding = feed(child.stdin.take(), text);
     let mut output = Vec::new();
-    let ended = timeout(limits.wall, follow(&mut child, &mut output, limits.output_bytes)).await;
+    let following = follow(&mut child, &mut output, limits.output_bytes);
+    let ended = timeout(limits.wall, async { tokio::join!(following, feeding).0 }).await;
     let is_cut = output.len() > limits.output_bytes;
     output.truncate(limits.output_bytes);
     let failure = match ended {
@@ -76,7 +83,7 @@ pub(super) async fn run(
     Ok(QueryOutput { text: as_text(output), is_cut, failure })
 }
 
-fn command(program: &Program, file: File, query: Query<'_>, limits: &QueryLimits) -> Command {
+fn command(program: &Program, input: Stdio, query: Query<'_>, limits: &QueryLimits) -> Command {
     let mut line = program.command(COMMAND).into_iter();
     let mut command = Command::new(line.next().unwrap_or_default());
     command.args(line);
@@ -91,7 +98,7 @@ fn command(program: &Program, file: File, query: Query<'_>, limits: &QueryLimits
         .arg(format!("--cpu-seconds={}", seconds(limits.cpu)))
         .args(["--", query.filter])
         .env_clear()
-        .stdin(Stdio::from(file))
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
@@ -100,7 +107,15 @@ fn command(program: &Program, file: File, query: Query<'_>, limits: &QueryLimits
     command
 }
 
-/// Reads the output of the process, up to one byte more than allowed, and waits for its end.
+/// Writes the input of the process. A process that ends before it has read everything says why.
+async fn feed(input: Option<ChildStdin>, text: Option<Arc<str>>) {
+    if let (Some(mut input), Some(text)) = (input, text) {
+        let _ = input.write_all(text.as_bytes()).await;
+        let _ = input.shutdown().await;
+    }
+}
+
+/// Reads what the process prints, one byte more than it may, and waits for its end.
 async fn follow(child: &mut Child, output: &mut Vec<u8>, limit: usize) -> io::Result<(ExitStatus, String)> {
     let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     read(child.stdout.take(), one_more, output).await?;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use pegboard_discovery::host::outputs::{NO_MATCHES, search_cut, search_full, search_late};
 use regex::{Regex, RegexBuilder};
 
-use super::{budget, error::ReadError, settings::SearchLimits};
-use lines::{MatchWindows, Position, cut};
+use super::{budget, error::ReadError, limits::SearchLimits};
+use lines::{Position, MatchWindows, cut};
 
 /// Number of context lines before and after each matching line.
 const CONTEXT: usize = 2;
@@ -22,8 +22,8 @@ const CHECK_BYTES: usize = 64 * 1024;
 /// Maximum nesting depth of a pattern.
 const MAX_NESTING: u32 = 50;
 
-/// Compiles the pattern within the limits.
-pub(super) fn compile(pattern: &str, case_sensitive: bool, limits: &SearchLimits) -> Result<Regex, ReadError> {
+/// The pattern, compiled within the limits.
+pub(crate) fn compile(pattern: &str, case_sensitive: bool, limits: &SearchLimits) -> Result<Regex, ReadError> {
     if pattern.len() > limits.pattern_bytes {
         return Err(ReadError::TooLong { name: "pattern", limit: limits.pattern_bytes });
     }
@@ -38,16 +38,16 @@ pub(super) fn compile(pattern: &str, case_sensitive: bool, limits: &SearchLimits
 
 /// The limits of one search.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) max_results: usize,
-    /// Maximum number of tokens of the answer.
-    pub(super) tokens: usize,
-    /// Maximum duration.
-    pub(super) wall: Duration,
+pub(crate) struct Bounds {
+    pub(crate) max_results: usize,
+    /// The length of the answer.
+    pub(crate) tokens: usize,
+    /// How long it may take.
+    pub(crate) wall: Duration,
 }
 
-/// Returns the matching lines of `text` with their context.
-pub(super) fn run(text: &str, regex: &Regex, bounds: Bounds) -> String {
+/// The lines of `text` that match, with those around them.
+pub(crate) fn run(text: &str, regex: &Regex, bounds: Bounds) -> String {
     let mut search = Search::new(text, regex, bounds);
     let ended = search.search_lines();
     if search.results == 0 && ended == SearchEnd::Complete {

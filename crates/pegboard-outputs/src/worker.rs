@@ -18,36 +18,15 @@ use jaq_json::{
 
 use filter::Filter;
 
-use crate::platform;
-
-/// Stack size, which bounds the depth of filters and documents. The main thread's stack is too
-/// small for filters that people write by hand.
-pub(super) const STACK_BYTES: usize = 64 << 20;
+use crate::{
+    exit::{Exit, STACK_BYTES},
+    platform,
+};
 
 /// Maximum length of an error message. Messages quote values, which can be long.
 const MAX_MESSAGE_BYTES: usize = 1000;
 
-/// The exit codes of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Exit {
-    /// The filter is invalid.
-    Filter = 10,
-    /// The input is not JSON.
-    NotJson = 11,
-    /// The filter returned an error.
-    Failed = 12,
-    /// The limits could not be set.
-    Unconfined = 13,
-}
-
-impl Exit {
-    pub(super) fn from_code(code: i32) -> Option<Self> {
-        [Self::Filter, Self::NotJson, Self::Failed, Self::Unconfined].into_iter().find(|exit| *exit as i32 == code)
-    }
-}
-
-/// The task of the process.
+/// What the process is to do.
 #[derive(Clone, Debug)]
 pub struct FilterJob {
     /// The jq filter.

@@ -11,8 +11,8 @@ const MAX_BYTES_READ_FOR_TOKEN: usize = 16;
 /// Number of bytes of a long text whose tokens are counted; the rest is extrapolated.
 const SAMPLE_BYTES: usize = 1 << 20;
 
-/// Returns whether `text` has more than `tokens` tokens.
-pub(super) fn exceeds(text: &str, tokens: usize) -> bool {
+/// Returns whether `text` is more than `tokens` tokens (estimated). Reads no more of it than is needed to say so.
+pub fn exceeds(text: &str, tokens: usize) -> bool {
     if text.len() <= tokens {
         return false;
     }
@@ -33,8 +33,8 @@ pub(super) fn exceeds(text: &str, tokens: usize) -> bool {
     }
 }
 
-/// Estimates the number of tokens of `text`.
-pub(super) fn estimate(text: &str) -> usize {
+/// Returns about how many tokens `text` is.
+pub fn estimate(text: &str) -> usize {
     let sample = text.floor_char_boundary(SAMPLE_BYTES);
     let tokens = estimate_tokens(&text[..sample]);
     if sample == text.len() {
@@ -43,20 +43,20 @@ pub(super) fn estimate(text: &str) -> usize {
     (tokens as f64 * (text.len() as f64 / sample as f64)).round() as usize
 }
 
-/// Returns the maximum number of tokens of an answer: less than the offloading threshold, with room
-/// for notes.
-pub(super) fn of_answer(threshold: usize) -> usize {
+/// Returns how many tokens an answer may have where outputs of more than `threshold` tokens are kept aside: less than
+/// that, with room for a note.
+pub fn answer_tokens(threshold: usize) -> usize {
     threshold - threshold / 10
 }
 
-/// Returns how many bytes are worth collecting for an answer of so many tokens.
-pub(super) fn bytes_of_answer(tokens: usize) -> usize {
+/// How many bytes are worth collecting for an answer of so many tokens.
+pub(crate) fn bytes_of_answer(tokens: usize) -> usize {
     tokens.saturating_mul(MAX_BYTES_READ_FOR_TOKEN).max(MAX_BYTES_READ_FOR_TOKEN)
 }
 
-/// Returns how many bytes at the start of `text` have at most `tokens` tokens: at least one
-/// character, so that reading always makes progress.
-pub(super) fn fit(text: &str, tokens: usize) -> usize {
+/// How many bytes of the beginning of `text` are at most `tokens` tokens: at least one
+/// character, so that whoever goes on from there arrives somewhere.
+pub(crate) fn fit(text: &str, tokens: usize) -> usize {
     let text = &text[..text.floor_char_boundary(bytes_of_answer(tokens))];
     if estimate_tokens(text) <= tokens {
         return text.len();
