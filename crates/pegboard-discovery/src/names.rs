@@ -81,8 +81,9 @@ impl<T> Cache<T> {
 }
 
 impl Names {
-    /// Names the visible tools; none is shown under a name that `dialect` needs.
-    pub(crate) fn new(catalog: &Catalog, selection: &Selection, dialect: Option<DialectName>) -> Self {
+    /// Names the visible tools; none is shown under a name that `dialect` needs, or that is one of
+    /// `others`.
+    pub(crate) fn new(catalog: &Catalog, selection: &Selection, dialect: Option<DialectName>, others: &[&str]) -> Self {
         let mut names = Self {
             by_name: HashMap::new(),
             by_bare_name: HashMap::new(),
@@ -115,8 +116,9 @@ impl Names {
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             let is_shared = names.by_name.get(tool.name()).is_some_and(|tools| tools.len() > 1);
             let reserved = dialect.map_or(&[][..], |dialect| dialect.reserved_from(tool));
-            if is_shared || reserved.contains(&tool.name()) {
-                names.qualify(tool, reserved);
+            let is_reserved = |name: &str| reserved.contains(&name) || others.contains(&name);
+            if is_shared || is_reserved(tool.name()) {
+                names.qualify(tool, is_reserved);
             }
         }
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
@@ -141,14 +143,14 @@ impl Names {
     }
 
     /// Gives `tool` a unique name: with its server, and a number if that is taken too.
-    fn qualify(&mut self, tool: &Arc<Tool>, reserved: &[&str]) {
+    fn qualify(&mut self, tool: &Arc<Tool>, is_reserved: impl Fn(&str) -> bool) {
         let base = match tool.server_name() {
             Some(server) if tool.origin() == Origin::Mcp => Style::default().name(server, tool.bare_name()),
             Some(server) => format!("{server}__{}", tool.name()),
             None => tool.name().to_owned(),
         };
         let is_taken = |name: &str, names: &Self| {
-            names.by_shown.contains_key(name) || names.by_name.contains_key(name) || reserved.contains(&name)
+            names.by_shown.contains_key(name) || names.by_name.contains_key(name) || is_reserved(name)
         };
         let mut name = base.clone();
         let mut number = 2;

@@ -101,7 +101,7 @@ impl Session {
             selection
         };
         let selection = asked.resolved_for(&catalog);
-        let names = Arc::new(Names::new(&catalog, &selection, Some(dialect)));
+        let names = Arc::new(Names::new(&catalog, &selection, Some(dialect), settings.added_names()));
         let mut session = Self {
             dialect,
             settings: Arc::new(settings),
@@ -154,7 +154,7 @@ impl Session {
     #[must_use]
     pub fn with_everything_listed(mut self) -> Self {
         self.lists_everything = true;
-        self.names = Arc::new(Names::new(&self.catalog, &self.selection, self.naming_dialect()));
+        self.names = Arc::new(self.new_names());
         self.compute_always_visible();
         self
     }
@@ -162,6 +162,10 @@ impl Session {
     /// Returns whether the host [lists all tools](Self::with_everything_listed).
     pub fn lists_everything(&self) -> bool {
         self.lists_everything
+    }
+
+    fn new_names(&self) -> Names {
+        Names::new(&self.catalog, &self.selection, self.naming_dialect(), self.settings.added_names())
     }
 
     /// Returns the dialect whose meta-tools reserve their names.

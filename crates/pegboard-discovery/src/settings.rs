@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::arguments::Validation;
+use crate::{arguments::Validation, host::results::READ_RESULT};
 
 /// What a gateway search does with the tools that were exposed before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +85,9 @@ pub struct Settings {
     pub reminder_template: Option<String>,
     /// Whether large outputs are offloaded, which makes the tools that read them visible.
     pub output_offloading: bool,
+    /// Whether there is `read_result`, for results that were too long to show. Not an option of a
+    /// dialect: the host decides, and carries it out.
+    pub has_read_result: bool,
     /// Whether arguments must fit the schema of their tool. Not an option of a dialect: whoever
     /// has servers decides.
     pub validation: Validation,
@@ -115,6 +118,7 @@ impl Default for Settings {
             prompt_template: None,
             reminder_template: None,
             output_offloading: false,
+            has_read_result: false,
             validation: Validation::default(),
         }
     }
@@ -141,6 +145,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// Returns the names of the meta-tools that the host adds.
+    pub(crate) fn added_names(&self) -> &'static [&'static str] {
+        if self.has_read_result { &[READ_RESULT] } else { &[] }
+    }
+
     /// Returns whether the list never changes, so that hits are called through `call_tool`.
     pub(crate) fn has_constant_list(&self) -> bool {
         self.hits == Hits::Callable

@@ -219,6 +219,8 @@ pub enum MetaTool {
     Search,
     /// Calls the tool that its argument `name` names, with its argument `arguments`.
     Call,
+    /// Reads results that were too long to show. No dialect has it: the host adds it.
+    ReadResult,
     /// Anything else, such as loading tools by name.
     Other,
 }

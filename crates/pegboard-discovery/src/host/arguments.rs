@@ -34,6 +34,20 @@ pub enum ArgumentError {
     /// A range ends before it begins.
     #[error("end must be greater than or equal to start")]
     End,
+    /// Another range begins before the first line or character.
+    #[error("`{0}` must be 1 or greater")]
+    First(&'static str),
+    /// Another range ends before it begins.
+    #[error("`{last}` must be greater than or equal to `{first}`")]
+    Last {
+        /// The parameter with the beginning.
+        first: &'static str,
+        /// The parameter with the end.
+        last: &'static str,
+    },
+    /// Two parameters ask for different parts.
+    #[error("give either `{0}` or `{1}`, not both")]
+    Both(&'static str, &'static str),
 }
 
 /// The operation on an output.
@@ -111,23 +125,36 @@ fn read(arguments: &Value) -> Result<Request, ArgumentError> {
     Ok(Request::Read { start, end })
 }
 
-fn max_results(arguments: &Value) -> Result<usize, ArgumentError> {
+/// Parses a range of characters or lines.
+pub(super) fn range(
+    arguments: &Value,
+    first: &'static str,
+    last: &'static str,
+) -> Result<(u64, Option<u64>), ArgumentError> {
+    let start = integer(arguments, first)?.unwrap_or(1);
+    let start = u64::try_from(start).ok().filter(|start| *start >= 1).ok_or(ArgumentError::First(first))?;
+    let Some(end) = integer(arguments, last)? else { return Ok((start, None)) };
+    let end = u64::try_from(end).ok().filter(|end| *end >= start).ok_or(ArgumentError::Last { first, last })?;
+    Ok((start, Some(end)))
+}
+
+pub(super) fn max_results(arguments: &Value) -> Result<usize, ArgumentError> {
     let asked = integer(arguments, "max_results")?.unwrap_or(DEFAULT_RESULTS);
     Ok(usize::try_from(asked.clamp(1, MAX_RESULTS)).unwrap_or(1))
 }
 
 /// Returns a parameter if it is present and not `null`.
-fn given<'a>(arguments: &'a Value, name: &str) -> Option<&'a Value> {
+pub(super) fn given<'a>(arguments: &'a Value, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
 
-fn required<'a>(arguments: &'a Value, name: &'static str) -> Result<&'a str, ArgumentError> {
+pub(super) fn required<'a>(arguments: &'a Value, name: &'static str) -> Result<&'a str, ArgumentError> {
     let value = given(arguments, name).ok_or(ArgumentError::Missing(name))?;
     let text = value.as_str().ok_or(ArgumentError::Type { name, expected: "a string" })?;
     if text.is_empty() { Err(ArgumentError::Missing(name)) } else { Ok(text) }
 }
 
-fn flag(arguments: &Value, name: &'static str) -> Result<bool, ArgumentError> {
+pub(super) fn flag(arguments: &Value, name: &'static str) -> Result<bool, ArgumentError> {
     match given(arguments, name) {
         None => Ok(false),
         Some(Value::Bool(value)) => Ok(*value),

@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod code;
 pub mod offers;
 pub mod outputs;
+pub mod results;
 
 use pegboard_core::{Annotations, Origin, RawTool, Tool};
 use serde_json::{Value, value::to_raw_value};

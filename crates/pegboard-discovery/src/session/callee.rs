@@ -6,7 +6,7 @@ use pegboard_core::Tool;
 use serde_json::{Map, Value};
 
 use super::Session;
-use crate::dialects::MetaTool;
+use crate::{dialects::MetaTool, host::results::READ_RESULT};
 
 /// The meaning of a called name in one session.
 #[derive(Clone, Debug)]
@@ -68,6 +68,9 @@ impl Session {
     /// Resolves a call of `name` with these arguments.
     pub fn resolve(&self, name: &str, arguments: &Value) -> Callee {
         let found = |name: &str| self.find_visible(name).or_else(|| self.names.find(name));
+        if self.read_result_arguments(name, arguments).is_some() {
+            return Callee::Meta(MetaTool::ReadResult);
+        }
         match self.meta_tool(name) {
             Some(MetaTool::Call) => match arguments.get("name").and_then(Value::as_str) {
                 // The meta-tool itself says what is missing.
@@ -84,10 +87,26 @@ impl Session {
     /// Returns what the meta-tool `name` is for; `None` if there is no such meta-tool now. Where everything is listed, a
     /// tool of the catalog takes precedence: none has to give up its name for meta-tools that are not listed.
     pub fn meta_tool(&self, name: &str) -> Option<MetaTool> {
+        if self.settings.has_read_result && name == READ_RESULT {
+            return Some(MetaTool::ReadResult);
+        }
         if self.lists_everything && !self.names.exact(name).is_empty() {
             return None;
         }
         self.with_view(|view| self.dialect().meta_tool(name, view))
+    }
+
+    /// Returns the arguments of `read_result` if a call means it, by its own name or through a meta-tool that calls tools.
+    pub(super) fn read_result_arguments<'a>(&self, name: &str, arguments: &'a Value) -> Option<Cow<'a, Value>> {
+        if !self.settings.has_read_result {
+            return None;
+        }
+        let is_named = || arguments.get("name").and_then(Value::as_str) == Some(READ_RESULT);
+        match self.meta_tool(name)? {
+            MetaTool::ReadResult => Some(Cow::Borrowed(arguments)),
+            MetaTool::Call if is_named() => Some(wrapped_arguments(arguments)),
+            _ => None,
+        }
     }
 }
 

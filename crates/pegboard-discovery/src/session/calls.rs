@@ -9,7 +9,7 @@ use super::Session;
 use crate::{
     arguments::CalledAs,
     dialects::DialectView,
-    host::{self, HostTool, arguments::ArgumentError},
+    host::{self, HostTool, arguments::ArgumentError, results::READ_RESULT},
     names::{SEARCH_FIRST, echo},
     outcome::{Effect, Reply, Searched, ToolDefinition},
     usage::{SearchLead, UsageStep},
@@ -81,6 +81,12 @@ impl CallAnswer {
         self.metadata.clone().or_else(|| (!self.searched.is_empty()).then(searches))
     }
 
+    /// An operation of the host.
+    fn for_host(name: &str, arguments: Value) -> Self {
+        let target = Target { id: None, server: None, name: name.to_owned(), arguments, is_wrapped: true };
+        Self { target: Some(target), ..Self::of(Reply::Text(String::new())) }
+    }
+
     fn error(reply: Reply) -> Self {
         Self { is_error: true, ..Self::of(reply) }
     }
@@ -119,6 +125,9 @@ impl Session {
     }
 
     fn answer(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> CallAnswer {
+        if let Some(arguments) = self.read_result_arguments(name, arguments) {
+            return CallAnswer::for_host(READ_RESULT, arguments.into_owned());
+        }
         let call = |view: &DialectView<'_>| self.dialect().call(name, arguments, view);
         let outcome = self.meta_tool(name).and_then(|_| self.with_view_of(&*self.ranker, vectors, call));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };

@@ -90,7 +90,8 @@ impl Session {
     pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
         let before = self.visible();
         self.selection = Arc::new(self.asked.resolved_for(&catalog));
-        self.names = Arc::new(Names::new(&catalog, &self.selection, self.naming_dialect()));
+        self.names =
+            Arc::new(Names::new(&catalog, &self.selection, self.naming_dialect(), self.settings.added_names()));
         self.catalog = catalog;
         self.compute_always_visible();
         self.refresh_tools(&before)

@@ -5,7 +5,11 @@ use std::{collections::HashSet, sync::Arc};
 use pegboard_core::{Catalog, Selection, Tool, selection};
 
 use super::Session;
-use crate::{host::HostTool, names::Names, outcome::ToolDefinition};
+use crate::{
+    host::{HostTool, results},
+    names::Names,
+    outcome::ToolDefinition,
+};
 
 /// A visible tool, or a meta-tool.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +145,9 @@ impl Session {
             let kept = tools.iter().filter(|tool| !self.removed.contains(tool.id()));
             always.extend(kept.filter_map(&mut show));
         }
-        let meta = self.with_view(|view| self.dialect().meta_tools(view)).into_iter().map(Arc::new).collect();
+        let added = self.settings.has_read_result.then(results::definition);
+        let meta = self.with_view(|view| self.dialect().meta_tools(view));
+        let meta = meta.into_iter().chain(added).map(Arc::new).collect();
         self.fixed = Arc::new(AlwaysVisible { first, meta, always, reminder: self.reminder() });
     }
 
