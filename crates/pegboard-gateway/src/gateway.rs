@@ -25,6 +25,7 @@ use crate::{
     limits::AdmissionControl,
     lookalikes::{self, Lookalike, Lookalikes},
     metrics::{Family, Metrics},
+    offload::OffloadedResults,
     pipeline::Pipeline,
     record::{Record, Recorder},
     routes::entries::Entries,
@@ -48,6 +49,7 @@ pub struct Gateway {
     subscriptions: Arc<Subscriptions>,
     record: Arc<Record>,
     lookalikes: Arc<Lookalikes>,
+    results: Arc<OffloadedResults>,
     startup: Arc<Startup>,
     shutdown: Arc<Shutdown>,
     control: Arc<Control>,
@@ -124,6 +126,7 @@ impl Gateway {
             Arc::clone(&forwarder),
             Arc::clone(&lookalikes),
         ));
+        let results = Arc::<OffloadedResults>::default();
         let pipeline = Arc::new(Pipeline {
             setups: Arc::clone(&setups),
             startup: Arc::clone(&startup),
@@ -133,6 +136,7 @@ impl Gateway {
             greetings,
             entries: Entries { catalog: Arc::clone(&catalog), forwarder: Arc::clone(&forwarder) },
             forwarder,
+            results: Arc::clone(&results),
             metrics,
             record: Arc::clone(&record),
         });
@@ -152,6 +156,7 @@ impl Gateway {
             subscriptions,
             record,
             lookalikes,
+            results,
             startup,
             shutdown,
             control,

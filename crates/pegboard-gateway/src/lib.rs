@@ -19,6 +19,7 @@ mod ids;
 mod limits;
 mod lookalikes;
 pub mod metrics;
+mod offload;
 mod pipeline;
 pub mod record;
 mod request;
@@ -43,7 +44,9 @@ pub use gateway::Gateway;
 pub use limits::CallLimits;
 pub use lookalikes::{Lookalike, ToolName};
 pub use metrics::METRICS;
+pub use offload::OffloadSettings;
 pub use pegboard_core::naming::Prefixes;
+pub use pegboard_outputs::Program;
 pub use settings::{ClientProfile, GatewaySettings, Profile, Rankers, Token};
 pub use setup::{Change, holders};
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! authenticate -> limits -> session -> resolve -> pins -> policy -> arguments
-//!     -> search | forward -> record
+//!     -> search | forward -> offload -> record
 //! ```
 
 use std::{sync::Arc, time::Instant};
@@ -27,15 +27,16 @@ use crate::{
     greetings::Greetings,
     limits::{AdmissionControl, TooMuchUnread},
     metrics::Metrics,
+    offload::{OffloadedResults, ResultOwner},
     record::Record,
-    request::{Caching, Client, Failure, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
+    request::{Caching, Client, Failure, Forwarded, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
     routes::{entries::Entries, lists},
     sessions::{ClientSession, Sessions},
     setup::{Setup, Setups},
     shares::{Claim, Party},
     startup::Startup,
     steps::{
-        arguments, measure, pins, policy,
+        arguments, measure, offload, pins, policy,
         resolve::{self, Called, Resolved},
     },
     subscriptions::Subscriptions,
@@ -56,6 +57,7 @@ pub(crate) struct Pipeline {
     pub(crate) greetings: Arc<Greetings>,
     pub(crate) entries: Entries,
     pub(crate) forwarder: Arc<Forwarder>,
+    pub(crate) results: Arc<OffloadedResults>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) record: Arc<Record>,
 }
@@ -287,10 +289,21 @@ impl Pipeline {
         let Some(target) = target else {
             return Ok(Reply::Text(Text { text: reply.into_text(), is_error, metadata }));
         };
+        // Offload, the other way: a part of a result that was kept.
+        if target.id.is_none() {
+            return Ok(Reply::Text(self.read_result(setup, exchange, &target.arguments).await));
+        }
         // Forward: the tool's server is called, with the arguments as they were written.
         // On the heap, like everything else here that a search does not need: what a future holds at
         // its widest is copied whenever it is moved.
+        let tool = call.called_tool(target.is_wrapped);
+        let server: Arc<str> = target.server.as_deref().unwrap_or_default().into();
         let outcome = Box::pin(self.forward(setup, exchange, call, target)).await;
+        // Offload: a result that is too long to show becomes a reference.
+        let outcome = match outcome {
+            Ok(Reply::Forwarded(forwarded)) => Ok(self.offload(setup, exchange, server, &tool, forwarded).await),
+            outcome => outcome,
+        };
         // Record: a call that has done its work says something about the search before it.
         if let (Some(lead), Ok(Reply::Forwarded(forwarded))) = (lead, &outcome)
             && measure::is_success(&forwarded.result)
@@ -301,6 +314,35 @@ impl Pipeline {
             setup.learn(exchange.viewer.caller, &step);
         }
         outcome
+    }
+
+    async fn offload(
+        &self,
+        setup: &Setup,
+        exchange: &Exchange,
+        server: Arc<str>,
+        tool: &str,
+        forwarded: Forwarded,
+    ) -> Reply {
+        let Some(settings) = &setup.offload else { return Reply::Forwarded(forwarded) };
+        let owner = ResultOwner { caller: exchange.viewer.caller, party: exchange.party(), server };
+        match Box::pin(offload::offload(&self.results, settings, owner, tool, forwarded)).await {
+            Ok(forwarded) => Reply::Forwarded(forwarded),
+            Err(error) => Reply::Text(Text::error(format!("`{tool}` was called, but {error}"))),
+        }
+    }
+
+    /// Reads a part of a result that was too long to show.
+    async fn read_result(&self, setup: &Setup, exchange: &Exchange, arguments: &Value) -> Text {
+        let Some(settings) = &setup.offload else {
+            return Text::error("results are no longer offloaded; call the tool again".to_owned());
+        };
+        let Viewer { caller, selection, .. } = &exchange.viewer;
+        let read = self.results.read(settings, *caller, exchange.party(), selection, arguments);
+        match Box::pin(read).await {
+            Ok(text) => Text { text, ..Text::default() },
+            Err(error) => Text::error(error.to_text()),
+        }
     }
 
     async fn forward(&self, setup: &Setup, exchange: &Exchange, call: ToolCall, target: Target) -> Outcome {

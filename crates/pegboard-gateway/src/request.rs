@@ -221,6 +221,12 @@ impl ToolCall {
         }
         Ok(Self { name, arguments, params, headers: None })
     }
+
+    /// Returns the name of the called tool as the client wrote it: the inner one if a meta-tool calls it.
+    pub(crate) fn called_tool(&self, is_wrapped: bool) -> String {
+        let inner = self.arguments.get("name").and_then(Value::as_str).filter(|_| is_wrapped);
+        shorten(inner.unwrap_or(&self.name))
+    }
 }
 
 impl Reference {

@@ -9,7 +9,7 @@ use pegboard_core::{
 use pegboard_discovery::{DialectName, Exposure, Learner, Validation, policy::Policies};
 use pegboard_upstream::auth::Logins;
 
-use crate::limits::CallLimits;
+use crate::{limits::CallLimits, offload::OffloadSettings};
 
 /// Creates the ranker of a dialect; the same one for the same dialect, so that its index is shared.
 pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
@@ -167,6 +167,8 @@ pub struct GatewaySettings {
     /// The folder in which conversations are kept, so that clients find theirs again after a
     /// restart. `None` keeps them in memory alone.
     pub sessions: Option<PathBuf>,
+    /// When long results are replaced by references. `None` passes on every result.
+    pub offload: Option<OffloadSettings>,
     /// Who learns from what is called after a search. `None` learns nothing.
     pub learner: Option<Arc<dyn Learner>>,
     /// What is done each time that a change of the tools or of the settings has reached every
@@ -211,6 +213,7 @@ impl Default for GatewaySettings {
             pins: None,
             logins: None,
             sessions: None,
+            offload: None,
             learner: None,
             after_change: None,
             startup_wait: Duration::from_secs(10),

@@ -29,6 +29,7 @@ impl ToolView {
         let ranker = setup.ranker_for(shape.dialect, viewer.caller);
         let mut settings = setup.discovery.clone();
         settings.always_searchable |= shape.listing == Listing::Searchable;
+        settings.has_read_result = setup.offload.is_some();
         settings.hits = if shape.is_constant { Hits::Callable } else { Hits::Listed };
         let tools = Session::expecting(shape.dialect, settings, catalog, selection.clone(), ranker)
             .with_pre_discovered(setup.pre_discovered.iter().cloned())

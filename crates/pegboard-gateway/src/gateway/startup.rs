@@ -64,7 +64,7 @@ async fn delay_known_servers(gateway: Arc<Gateway>) {
     gateway.fleet.begin();
 }
 
-/// Drops unused sessions.
+/// Drops unused sessions, and results that were kept long enough.
 pub(super) async fn sweep_sessions(gateway: Weak<Gateway>) {
     let mut rounds = 0_u64;
     loop {
@@ -80,5 +80,6 @@ pub(super) async fn sweep_sessions(gateway: Weak<Gateway>) {
         tokio::time::sleep(SWEEP.min(limit)).await;
         let Some(gateway) = gateway.upgrade() else { return };
         gateway.sessions.expire(limit);
+        gateway.results.sweep(gateway.setup().offload.as_ref());
     }
 }

@@ -26,6 +26,7 @@ fn pipeline(parts: &TestParts) -> Pipeline {
         greetings: parts.greetings(),
         entries: Entries { catalog: Arc::clone(&parts.catalog), forwarder: Arc::clone(&forwarder) },
         forwarder,
+        results: Arc::default(),
         metrics: Arc::clone(&parts.metrics),
         record: Arc::default(),
     }

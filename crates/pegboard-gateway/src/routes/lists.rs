@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use pegboard_discovery::{ListedTool, MetaTool, Session, ToolDefinition, estimate_tokens};
+use pegboard_discovery::{
+    ListedTool, MetaTool, Session, ToolDefinition, estimate_tokens,
+    host::results::{self, READ_RESULT},
+};
 use pegboard_mcp::json::{SharedRaw, raw};
 use pegboard_upstream::ListKind;
 use serde_json::json;
@@ -13,6 +16,7 @@ use crate::{
     metrics::Metrics,
     request::{Caching, Cursor, Outcome, Page, Reply, unknown_cursor},
     setup::Setup,
+    steps::offload,
 };
 
 /// Returns the tools for a client, and counts the tokens that this saves.
@@ -20,9 +24,10 @@ pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, m
     metrics.lists.fetch_add(1, Ordering::Relaxed);
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
-            return everything(tools);
+            return with_fitting_schemas(setup, everything(tools));
         }
         let items: Vec<SharedRaw> = tools.listed_tools().iter().map(|listed| definition_of(listed, tools)).collect();
+        let items = with_fitting_schemas(setup, items);
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
         metrics.count_tokens_saved(key, shown_tokens(tools), || all_tokens(tools));
@@ -68,7 +73,17 @@ pub(crate) fn page(
 fn everything(tools: &Session) -> Vec<SharedRaw> {
     let selection = tools.selection();
     let visible = tools.catalog().iter().filter(|tool| selection.allows(tool));
-    visible.map(|tool| directory::definition(tool, &tools.name_of(tool))).collect()
+    let tools_of_servers = visible.map(|tool| directory::definition(tool, &tools.name_of(tool)));
+    let has_reader = tools.meta_tool(READ_RESULT) == Some(MetaTool::ReadResult);
+    tools_of_servers.chain(has_reader.then(|| meta_definition(&results::definition(), true))).collect()
+}
+
+/// Returns the definitions without what results do not fit where long ones are replaced.
+fn with_fitting_schemas(setup: &Setup, definitions: Vec<SharedRaw>) -> Vec<SharedRaw> {
+    match &setup.offload {
+        Some(_) => definitions.into_iter().map(offload::without_output_schema).collect(),
+        None => definitions,
+    }
 }
 
 /// Returns the definition of a visible tool for a client.
@@ -76,13 +91,19 @@ fn definition_of(listed: &ListedTool<'_>, tools: &Session) -> SharedRaw {
     match listed.tool {
         Some(tool) => directory::definition(tool, &listed.definition.name),
         None => {
-            let mut definition = listed.definition.to_json();
-            if tools.meta_tool(&listed.definition.name) == Some(MetaTool::Search) {
-                definition["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
-            }
-            raw(&definition).into()
+            let meta = tools.meta_tool(&listed.definition.name);
+            meta_definition(listed.definition, matches!(meta, Some(MetaTool::Search | MetaTool::ReadResult)))
         }
     }
+}
+
+/// Returns the definition of a meta-tool for a client.
+fn meta_definition(definition: &ToolDefinition, is_read_only: bool) -> SharedRaw {
+    let mut definition = definition.to_json();
+    if is_read_only {
+        definition["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
+    }
+    raw(&definition).into()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod eras;
 mod exposure;
 mod limits;
 mod names;
+mod offload;
 mod overrides;
 mod passing;
 mod pins;

@@ -44,7 +44,7 @@ pub(crate) const NOISE: usize = 40;
 ///
 /// Some names mean something: `fail` fails, `refuse` is refused, `wait` waits for
 /// [`release`](Server::release), `link` names a resource, `large` has a result of [`LARGE`] bytes
-/// and a little more, `vendor` has the result [`VENDOR`], `meta` returns the `_meta` of its call, `ask` and `sample` ask the client,
+/// and a little more, `vendor` has the result [`VENDOR`], `meta` returns the `_meta` of its call, `return` returns its argument `result`, `ask` and `sample` ask the client,
 /// `progress` and `log` send three notifications each, `noisy` [`NOISE`] large ones before a large
 /// result, and `exit` ends the server.
 pub(crate) struct Server {
@@ -202,6 +202,10 @@ impl Server {
             "large" => Ok(text(&"x".repeat(LARGE))),
             "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
             "meta" => Ok(text(params.get("_meta").map(|meta| meta.get()).unwrap_or_default())),
+            "return" => {
+                let result = params.object("arguments").and_then(|mut arguments| arguments.remove("result"));
+                Ok(result.unwrap_or_else(|| text("")))
+            }
             "ask" => self.ask("elicitation/create", &json!({"message": "who?"}), &params).await,
             "sample" => self.ask("sampling/createMessage", &json!({"messages": [], "maxTokens": 1}), &params).await,
             "progress" => {
