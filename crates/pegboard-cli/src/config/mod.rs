@@ -12,6 +12,7 @@ mod markdown;
 mod middleware;
 mod middleware_types;
 mod misplaced_keys;
+mod offload;
 mod options;
 mod restrictions;
 mod schema;

@@ -151,6 +151,7 @@ mod tests {
             prompt_template: _,
             reminder_template: _,
             output_offloading: _,
+            has_read_result: _,
             // Said elsewhere: `pegboard.validateArguments`.
             hits: _,
             token_bonus: _,

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_gateway::GatewaySettings;
+use pegboard_gateway::{GatewaySettings, Program};
 use pegboard_process::{System, supervise::ProcessNamespace};
 use pegboard_state::check_folder;
 use pegboard_upstream::{
@@ -55,8 +55,11 @@ impl StateFolder {
     }
 }
 
-/// Sets the files of a gateway below the state folder.
+/// Sets the files of a gateway below the state folder, and the program that runs jq filters.
 pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
+    if let Some(offload) = &mut gateway.offload {
+        offload.program = env::current_exe().ok().map(Program::at);
+    }
     gateway.manifests = state.map(manifests);
     gateway.sessions = state.map(|state| state.join("sessions"));
     gateway.pins = state.map(pins);

@@ -17,6 +17,7 @@ use super::{
         access::{SELECTION, TOKEN, read_tokens, selection_shape},
         connections, embeddings, limits,
         lint::LINT,
+        offload,
         options::OPTIONS,
         state::StateFolder,
         telemetry, usage,
@@ -335,6 +336,14 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
         "Rules and limits of `pegboard lint`.",
         |node, draft: &mut ConfigDraft, scope| LINT.read(node, &mut draft.config.lint, scope),
     ),
+    Key::new(
+        "offload",
+        offload::KIND,
+        "Replace tool results that are too long for a context by references, which the client reads in parts with the \
+         tool `read_result`. `true` uses the defaults.",
+        |node, draft: &mut Draft, scope| draft.config.gateway.offload = offload::read(node, scope),
+    )
+    .default("false"),
     Key::new(
         "usageLearning",
         usage::KIND,

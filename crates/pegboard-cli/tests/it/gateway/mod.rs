@@ -14,6 +14,7 @@ mod guards;
 mod hostile;
 pub(crate) mod listener;
 mod mcproxy;
+mod offload;
 mod passing;
 mod pins;
 mod pressure;
