@@ -1,5 +1,6 @@
 //! The items that the servers offer, and each caller's view of them.
 
+pub(crate) mod apps;
 /// Returns all items that the servers offer.
 pub(crate) mod directory;
 pub(crate) mod entries;

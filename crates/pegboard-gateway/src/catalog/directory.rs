@@ -17,7 +17,7 @@ use pegboard_mcp::{
 use pegboard_upstream::{Fleet, Item, ListKind, Lists, Presentation, PresentedTool, Upstream, config::ServerConfig};
 
 use crate::{
-    catalog::{entries::VisibleEntries, uris::UriNames},
+    catalog::{apps, entries::VisibleEntries, uris::UriNames},
     lock,
     settings::GatewaySettings,
 };
@@ -126,12 +126,13 @@ impl Directory {
             let mut names = names.iter();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
             let policies = &settings.policies;
-            let tool = |tool: &PresentedTool<'_>, shown: &str| to_raw_tool(tool, shown, &name, policies);
+            let uris = Arc::clone(&self.uris);
+            let tool = |tool: &PresentedTool<'_>, shown: &str| to_raw_tool(tool, shown, &name, policies, &uris);
             let part = ServerPart {
                 tools: Arc::clone(&lists.tools),
                 names: shown,
                 description: server.description(),
-                policy: policies_in_words(server.config(), policies),
+                policy: format!("{} {}", policies_in_words(server.config(), policies), self.uris.shown_uri(&name, "")),
                 summary: server.config().summary.clone(),
             };
             self.add_mirrored_parameters(&name, items);
@@ -276,8 +277,17 @@ pub(crate) fn with_name(value: &serde_json::value::RawValue, field: &str, name: 
 }
 
 /// Converts a tool of a server for the catalog.
-fn to_raw_tool(tool: &PresentedTool<'_>, shown: &str, server: &str, policies: &Policies) -> Option<RawTool> {
+fn to_raw_tool(
+    tool: &PresentedTool<'_>,
+    shown: &str,
+    server: &str,
+    policies: &Policies,
+    uris: &UriNames,
+) -> Option<RawTool> {
     let mut exposed = tool.definition(shown);
+    if let Some(changed) = apps::with_shown_ui(uris, server, &exposed) {
+        exposed = changed.into();
+    }
     let enriches = policies.of(server).iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. }));
     if enriches {
         let mut fields = Fields::of(&exposed)?;

@@ -1,11 +1,20 @@
 //! Resource URIs of several servers.
 //!
 //! A URI with a server prefix must still be a URI, because clients parse it. So the name of the
-//! server precedes the scheme, as schemes allow it: `git+file:///x`.
+//! server precedes the scheme, as schemes allow it: `git+file:///x`. Hosts of user interfaces (MCP
+//! Apps) accept the scheme `ui` alone: there the name precedes the rest, as in `ui://git+view`.
 
 use std::{collections::HashMap, sync::Arc};
 
 use pegboard_core::naming::fnv1a;
+
+/// The beginning of the URIs of user interfaces.
+const UI: &str = "ui://";
+
+/// Returns whether a URI is that of a user interface.
+pub(crate) fn is_ui(uri: &str) -> bool {
+    uri.starts_with(UI)
+}
 
 /// The shown URIs of several servers.
 #[derive(Debug, Default)]
@@ -35,11 +44,17 @@ impl UriNames {
         names
     }
 
+    /// Returns whether shown URIs name their server.
+    pub(crate) fn is_prefixed(&self) -> bool {
+        self.is_prefixed
+    }
+
     /// Returns the URI under which clients see a server's `uri`.
     pub(crate) fn shown_uri(&self, server: &str, uri: &str) -> String {
-        match self.by_server.get(server).filter(|_| self.is_prefixed) {
-            Some(scheme) => format!("{scheme}+{uri}"),
-            None => uri.to_owned(),
+        match (self.by_server.get(server).filter(|_| self.is_prefixed), uri.strip_prefix(UI)) {
+            (Some(name), Some(rest)) => format!("{UI}{name}+{rest}"),
+            (Some(name), None) => format!("{name}+{uri}"),
+            (None, _) => uri.to_owned(),
         }
     }
 
@@ -55,7 +70,11 @@ impl UriNames {
             let (server, _) = self.by_server.get_key_value(server)?;
             Some((Arc::clone(server), rest.to_owned()))
         };
-        by_scheme().or_else(by_name)
+        let of_ui = || {
+            let (name, rest) = uri.strip_prefix(UI)?.split_once('+')?;
+            Some((Arc::clone(self.by_scheme.get(name)?), format!("{UI}{rest}")))
+        };
+        by_scheme().or_else(of_ui).or_else(by_name)
     }
 }
 
@@ -116,5 +135,12 @@ mod tests {
         }
         assert_eq!(names.parse_shown("git___file:///x").map(|(_, uri)| uri).as_deref(), Some("file:///x"));
         assert!(names.parse_shown("other+file:///x").is_none());
+        assert_eq!(names.shown_uri("git", "ui://view/main"), "ui://git+view/main");
+        for uri in ["ui://view/main", "ui:///main", "ui://a+b", "ui://{name}"] {
+            let (found, own) = names.parse_shown(&names.shown_uri("My Server", uri)).expect("known");
+            assert_eq!((&*found, own.as_str()), ("My Server", uri));
+        }
+        assert_eq!(names.parse_shown("git+ui://view").map(|(_, uri)| uri).as_deref(), Some("ui://view"));
+        assert!(names.parse_shown("ui://view/main").is_none() && names.parse_shown("ui://other+view").is_none());
     }
 }

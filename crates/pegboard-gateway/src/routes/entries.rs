@@ -10,7 +10,7 @@ use pegboard_mcp::{
 use pegboard_upstream::ListKind;
 
 use crate::{
-    catalog::{CatalogView, entries::VisibleEntries},
+    catalog::{CatalogView, apps, entries::VisibleEntries},
     exchange::Exchange,
     forward::calls::{Forward, Forwarder},
     request::{Failure, Forwarded, Outcome, Reference, Reply},
@@ -112,8 +112,11 @@ impl Entries {
         })
     }
 
-    /// Returns a result with shown URIs in its resource links.
-    pub(crate) fn with_shown_links(&self, server: &str, forwarded: Forwarded) -> Forwarded {
+    /// Returns a result of a tool with shown URIs: of its user interface, and in its resource links.
+    pub(crate) fn with_shown_links(&self, server: &str, mut forwarded: Forwarded) -> Forwarded {
+        if let Some(changed) = apps::with_shown_ui(&self.catalog.directory().uris, server, &forwarded.result) {
+            forwarded.result = changed;
+        }
         if !forwarded.result.get().contains("\"resource_link\"") {
             return forwarded;
         }

@@ -3,6 +3,7 @@
 //!
 //! [`LocalServer`]: pegboard_upstream::LocalServer
 
+mod apps;
 mod calls;
 mod chained;
 mod control;

@@ -36,6 +36,10 @@ pub(crate) const VENDOR: &str = concat!(
     r#"{"type":"resource","resource":{"uri":"toy://other","text":"x"}}]}"#
 );
 
+/// The resource of the user interface of its tools, which is there if one of them names it. Its text
+/// is the name of the first tool.
+pub(crate) const UI_RESOURCE: &str = "ui://app/main";
+
 /// Notifications of the tool `noisy`, of 64 KiB each.
 pub(crate) const NOISE: usize = 40;
 
@@ -186,6 +190,11 @@ impl Server {
         }
     }
 
+    /// Whether one of its tools has a user interface.
+    fn has_ui(&self) -> bool {
+        lock(&self.tools).iter().any(|tool| tool["_meta"].to_string().contains(UI_RESOURCE))
+    }
+
     fn client(&self) -> LocalClient {
         lock(&self.client).clone().expect("it is connected")
     }
@@ -318,11 +327,19 @@ impl LocalServer for Server {
                     Ok(raw(&json!({"prompts": prompts})))
                 }
                 ("prompts/get", _) => Ok(raw(&json!({"messages": [params]}))),
-                ("resources/list", _) => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
+                ("resources/list", _) => {
+                    let mut resources = vec![json!({"uri": "toy://text", "name": "text"})];
+                    resources.extend(self.has_ui().then(|| json!({"uri": UI_RESOURCE, "name": "app"})));
+                    Ok(raw(&json!({"resources": resources})))
+                }
                 ("resources/templates/list", _) => Ok(raw(&json!({"resourceTemplates": [template]}))),
                 ("resources/read", _) => match uri().as_str() {
                     "toy://text" | "toy://numbers/5" => {
                         Ok(raw(&json!({"contents": [{"uri": uri(), "text": "hello"}]})))
+                    }
+                    UI_RESOURCE if self.has_ui() => {
+                        let name = lock(&self.tools)[0]["name"].clone();
+                        Ok(raw(&json!({"contents": [{"uri": UI_RESOURCE, "text": name}]})))
                     }
                     _ => Err(RpcError::new(RpcError::INVALID_PARAMS, "none").with_data(&json!({"uri": uri()}))),
                 },

@@ -24,7 +24,7 @@ use pegboard_upstream::config::ServerConfig;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-pub(crate) use super::server::{LARGE, Server, VENDOR, tool};
+pub(crate) use super::server::{LARGE, Server, UI_RESOURCE, VENDOR, tool};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
