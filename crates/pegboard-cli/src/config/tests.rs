@@ -319,6 +319,7 @@ fn places() -> Vec<SectionCase> {
         place(child("selection", &pegboard), json!({}), |it| json!({"pegboard": {"selection": it}})),
         place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
         place(child("limits", &pegboard), json!({}), |it| json!({"pegboard": {"limits": it}})),
+        place(child("offload", &pegboard), json!({}), |it| json!({"pegboard": {"offload": it}})),
         place(child("usageLearning", &pegboard), json!({}), |it| json!({"pegboard": {"usageLearning": it}})),
         place(child("telemetry", &pegboard), json!({}), |it| json!({"pegboard": {"telemetry": it}})),
         place(

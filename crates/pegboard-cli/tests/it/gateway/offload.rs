@@ -25,6 +25,6 @@ async fn a_long_result_is_queried_with_jq() {
     };
     assert_eq!(query(".items | map(select(.id > 497)) | map(.name)").await, r#"["item 498","item 499"]"#);
     assert!(query(".items[].name").await.contains("[Truncated. Narrow the filter"));
-    assert_eq!(query("env").await, "the filter is not valid: no filter `env` of 0 arguments");
+    assert_eq!(query("env").await, "the filter is not valid: no filter `env`");
     assert_eq!(query("error(\"mine\")").await, "the filter failed: \"mine\"");
 }
