@@ -33,8 +33,7 @@ impl Key {
         match read(folder)? {
             Some(key) => Ok(key),
             None => {
-                let mut bytes = [0; BYTES];
-                getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+                let Self(bytes) = Self::random()?;
                 // Another process may have been first; then its key is used.
                 if !folder.add(FILE, &bytes)? && read(folder)?.is_none() {
                     folder.replace(FILE, &bytes)?;
@@ -42,6 +41,16 @@ impl Key {
                 read(folder)?.ok_or_else(|| io::Error::other("cannot save the key"))
             }
         }
+    }
+
+    /// Returns a random key that is not stored.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; BYTES];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        Ok(Self(bytes))
     }
 
     /// Returns whether a folder has a key.

@@ -4,6 +4,7 @@
 mod folder;
 mod key;
 pub mod platform;
+mod seal;
 
 use std::{
     io,
@@ -14,6 +15,7 @@ use std::{
 pub use self::{
     folder::{Folder, Lock, Stamp, is_temporary},
     key::{BYTES, Key, digest},
+    seal::Sealer,
 };
 
 /// The kind of the files of a store.
