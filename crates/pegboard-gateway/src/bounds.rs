@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::shares::{Claim, Party, Shares};
 
-/// Maximum number of bytes of a URI.
+/// Maximum number of bytes of a URI, or of the id of a task.
 const MAX_URI: usize = 8 << 10;
 
 /// Maximum number of bytes of a name, a cursor, a request id or a progress token.
@@ -43,7 +43,8 @@ pub(crate) fn required(params: &Fields, key: &str) -> Result<String, RpcError> {
     let text = params.text(key);
     let text = text
         .ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, format!("`{key}` is required and must be a string")))?;
-    let most = if key == "uri" { MAX_URI } else { MAX_NAME };
+    // The id of a task names its server, and may be a sealed id of another gateway.
+    let most = if matches!(key, "uri" | "taskId") { MAX_URI } else { MAX_NAME };
     if text.len() > most { Err(too_long(key, text.len(), most)) } else { Ok(text) }
 }
 

@@ -34,6 +34,7 @@ use crate::{
     setup::{Change, GRACE, Setup, Setups},
     startup::{Shutdown, Startup},
     subscriptions::Subscriptions,
+    tasks::TaskIds,
     trace::Requests,
 };
 
@@ -94,6 +95,7 @@ impl Gateway {
     /// Creates all parts, each with those that it needs.
     fn assemble(fleet: Fleet, settings: GatewaySettings, rankers: Rankers) -> Self {
         let folder = settings.sessions.clone();
+        let tasks = TaskIds::open(folder.as_deref());
         let (fleet, setups) = (Arc::new(fleet), Arc::new(Setups::new(settings, rankers)));
         let (catalog, limits, metrics) =
             (Arc::<CatalogView>::default(), Arc::<AdmissionControl>::default(), Arc::<Metrics>::default());
@@ -137,6 +139,7 @@ impl Gateway {
             entries: Entries { catalog: Arc::clone(&catalog), forwarder: Arc::clone(&forwarder) },
             forwarder,
             results: Arc::clone(&results),
+            tasks,
             metrics,
             record: Arc::clone(&record),
         });

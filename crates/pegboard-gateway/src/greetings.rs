@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
+use pegboard_core::Selection;
 use pegboard_discovery::Session;
-use pegboard_upstream::Fleet;
+use pegboard_upstream::{Fleet, Upstream};
 
-use crate::catalog::CatalogView;
+use crate::{
+    catalog::{CatalogView, apps},
+    tasks,
+};
+
+/// The extensions that the gateway passes on.
+const EXTENSIONS: [&str; 2] = [apps::EXTENSION, tasks::EXTENSION];
 
 /// Maximum number of bytes of the instructions of servers.
 const MAX_INSTRUCTIONS: usize = 8 << 10;
@@ -23,6 +30,19 @@ impl Greetings {
         let text = if tools.lists_everything() { self.instructions_of_servers(tools) } else { tools.prompt() };
         let text = text.trim().to_owned();
         (!text.is_empty()).then_some(text)
+    }
+
+    /// Returns the extensions of the servers that `selection` allows. A server that was not reached
+    /// yet may have any: a client that believes that there is none would not use it later.
+    pub(crate) fn extensions(&self, selection: &Selection) -> Vec<&'static str> {
+        let has = |server: &Upstream, extension: &str| match server.hello() {
+            Some(hello) => tasks::has_extension(Some(&hello.capabilities), extension),
+            None => server.config().is_enabled,
+        };
+        let servers = self.fleet.servers();
+        let visible: Vec<_> = servers.iter().filter(|server| selection.allows_server(server.name())).collect();
+        let extensions = EXTENSIONS.into_iter();
+        extensions.filter(|extension| visible.iter().any(|server| has(server, extension))).collect()
     }
 
     /// Returns the instructions of the servers, each under its name if there are several.

@@ -31,6 +31,7 @@ mod shares;
 mod startup;
 mod steps;
 mod subscriptions;
+mod tasks;
 #[cfg(test)]
 mod testing;
 mod text;

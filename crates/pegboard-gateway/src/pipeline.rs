@@ -14,7 +14,7 @@ use pegboard_core::{Tool, Vectors};
 use pegboard_discovery::{CallAnswer, Target};
 use pegboard_http::PeerAddress;
 use pegboard_mcp::{
-    json::raw,
+    json::{Fields, raw},
     rpc::{Id, RpcError},
 };
 use pegboard_upstream::ListKind;
@@ -40,6 +40,7 @@ use crate::{
         resolve::{self, Called, Resolved},
     },
     subscriptions::Subscriptions,
+    tasks::{self, Task, TaskIds, TaskMethod},
     trace,
 };
 
@@ -58,6 +59,7 @@ pub(crate) struct Pipeline {
     pub(crate) entries: Entries,
     pub(crate) forwarder: Arc<Forwarder>,
     pub(crate) results: Arc<OffloadedResults>,
+    pub(crate) tasks: TaskIds,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) record: Arc<Record>,
 }
@@ -176,6 +178,9 @@ impl Pipeline {
             Operation::CallTool(call) => return self.call_tool(&setup, exchange, call).await,
             Operation::SetLevel(level) => self.sessions.set_level(exchange.session.as_ref(), &level).await,
             Operation::Listen(wanted) => {
+                if wanted.has_tasks {
+                    tasks::check_declared(&exchange.capabilities)?;
+                }
                 Box::pin(self.subscriptions.listen(exchange, id, wanted)).await?;
                 return Ok(Reply::Listened);
             }
@@ -205,6 +210,7 @@ impl Pipeline {
             Operation::GetPrompt(name, params) => self.entries.get_prompt(exchange, &name, params).await,
             Operation::ReadResource(uri, params) => self.entries.read_resource(exchange, uri, params).await,
             Operation::Complete(reference, params) => self.entries.complete(exchange, reference, params).await,
+            Operation::Task(method, id, params) => self.task(setup, exchange, method, &id, params).await,
             Operation::Subscribe(uri) => {
                 self.entries.resource(exchange, &uri)?;
                 let lasting = exchange.session.as_ref().filter(|session| session.is_lasting);
@@ -226,7 +232,8 @@ impl Pipeline {
 
     fn discover(&self, setup: &Setup, exchange: &Exchange) -> Reply {
         let instructions = self.entries.catalog.with_tools(setup, exchange, |tools| self.greetings.instructions(tools));
-        Reply::Discovered(Greeting { version: None, instructions }, self.caching(setup))
+        let extensions = self.greetings.extensions(&exchange.viewer.selection);
+        Reply::Discovered(Greeting { version: None, instructions, extensions }, self.caching(setup))
     }
 
     fn caching(&self, setup: &Setup) -> Caching {
@@ -301,7 +308,11 @@ impl Pipeline {
         let outcome = Box::pin(self.forward(setup, exchange, call, target)).await;
         // Offload: a result that is too long to show becomes a reference.
         let outcome = match outcome {
-            Ok(Reply::Forwarded(forwarded)) => Ok(self.offload(setup, exchange, server, &tool, forwarded).await),
+            Ok(Reply::Forwarded(mut forwarded)) => {
+                let caller = exchange.viewer.caller;
+                forwarded.result = self.tasks.with_shown_id(setup, caller, &server, &tool, forwarded.result)?;
+                Ok(self.offload(setup, exchange, server, &tool, forwarded).await)
+            }
             outcome => outcome,
         };
         // Record: a call that has done its work says something about the search before it.
@@ -330,6 +341,47 @@ impl Pipeline {
             Ok(forwarded) => Reply::Forwarded(forwarded),
             Err(error) => Reply::Text(Text::error(format!("`{tool}` was called, but {error}"))),
         }
+    }
+
+    /// Passes a request about a task on to the server that runs it. The result of a finished task is
+    /// treated like the result of a call.
+    async fn task(
+        &self,
+        setup: &Setup,
+        exchange: &Exchange,
+        method: TaskMethod,
+        shown: &str,
+        mut params: Fields,
+    ) -> Outcome {
+        tasks::check_declared(&exchange.capabilities)?;
+        let Viewer { caller, selection, .. } = &exchange.viewer;
+        let Task { server, id, tool } = self.tasks.find(setup, *caller, shown)?;
+        if !selection.allows_server(&server) || self.forwarder.fleet.find(&server).is_none() {
+            return Err(tasks::unknown_task(shown).into());
+        }
+        params.set("taskId", raw(&id));
+        let (name, method) = (Some(id), method.as_str());
+        let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored: Vec::new() };
+        let forwarded = self.forwarder.forward(exchange, forward).await;
+        let mut forwarded = forwarded.map_err(|error| error.into_rpc(&server))?;
+        let Some(mut fields) = Fields::of(&forwarded.result).filter(|fields| fields.has("taskId")) else {
+            return Ok(Reply::Forwarded(forwarded));
+        };
+        fields.set("taskId", raw(shown));
+        if let Some(result) = fields.get("result").map(ToOwned::to_owned) {
+            let inner = Forwarded { result, era: forwarded.era, is_resource: false, room: None };
+            let inner = self.entries.with_shown_links(&server, inner);
+            match self.offload(setup, exchange, server, &tool, inner).await {
+                Reply::Forwarded(inner) => fields.set("result", inner.result),
+                Reply::Text(Text { text, .. }) => {
+                    let content = json!({"content": [{"type": "text", "text": text}], "isError": true});
+                    fields.set("result", raw(&content));
+                }
+                _ => {}
+            }
+        }
+        forwarded.result = fields.to_raw();
+        Ok(Reply::Forwarded(forwarded))
     }
 
     /// Reads a part of a result that was too long to show.

@@ -19,6 +19,7 @@ use crate::{
     exchange::{Outlet, log_level_rank},
     sessions::ClientSession,
     shares::{Claim, Party},
+    tasks::{self, TaskMethod},
     text::shorten,
 };
 
@@ -83,6 +84,8 @@ pub(crate) enum Operation {
     /// With the URI that the client knows.
     ReadResource(String, Fields),
     Complete(Reference, Fields),
+    /// With the id that the client knows.
+    Task(TaskMethod, String, Fields),
     SetLevel(String),
     Subscribe(String),
     Unsubscribe(String),
@@ -125,6 +128,8 @@ pub(crate) struct Listen {
     /// The lists, by the names of their flags.
     pub(crate) flags: Vec<&'static str>,
     pub(crate) uris: Option<Vec<String>>,
+    /// Whether it wants to follow tasks, which is not supported.
+    pub(crate) has_tasks: bool,
 }
 
 /// The lists that a client can listen to, by the name of their flag.
@@ -159,6 +164,9 @@ impl Operation {
             ("completion/complete", _) => Self::Complete(Reference::parse(&params)?, params),
             ("server/discover", OfRequests) => Self::Discover,
             ("subscriptions/listen", OfRequests) => Self::Listen(Listen::parse(&params)?),
+            (method, OfRequests) if let Some(task) = TaskMethod::named(method) => {
+                Self::Task(task, required(&params, "taskId")?, params)
+            }
             ("ping", OfSessions) => Self::Ping,
             ("initialize", OfSessions) => Self::Initialize(Initialize::parse(&params)?),
             ("logging/setLevel", OfSessions) => Self::SetLevel(log_level(&params)?),
@@ -202,6 +210,7 @@ impl Initialize {
         if let Some(capabilities) = &capabilities {
             bounds::check_capabilities(capabilities)?;
         }
+        let capabilities = capabilities.map(tasks::without_tasks);
         let client = params.object("clientInfo").and_then(|info| info.text("name")).unwrap_or_default();
         Ok(Self { version, capabilities, client })
     }
@@ -246,7 +255,8 @@ impl Listen {
         let flags = FLAGS.iter().map(|(flag, _)| *flag);
         let flags = flags.filter(|flag| wanted.read::<bool>(flag) == Some(true)).collect();
         let uris = wanted.has("resourceSubscriptions");
-        Ok(Self { flags, uris: uris.then(|| wanted.read("resourceSubscriptions").unwrap_or_default()) })
+        let uris = uris.then(|| wanted.read("resourceSubscriptions").unwrap_or_default());
+        Ok(Self { flags, uris, has_tasks: wanted.has("taskIds") })
     }
 }
 
@@ -285,6 +295,8 @@ pub(crate) struct Greeting {
     /// The protocol version that the client asked for.
     pub(crate) version: Option<String>,
     pub(crate) instructions: Option<String>,
+    /// The extensions that visible servers have.
+    pub(crate) extensions: Vec<&'static str>,
 }
 
 /// How long and by whom an answer may be cached.

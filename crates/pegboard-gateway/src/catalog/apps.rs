@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 
 use crate::catalog::uris::{UriNames, is_ui};
 
+/// The extension.
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
+
 /// The object in `_meta`, and the URI in it.
 const UI: &str = "ui";
 const RESOURCE_URI: &str = "resourceUri";

@@ -14,6 +14,7 @@ use super::legacy_tools;
 use crate::{
     forward::calls::is_input_required,
     request::{Caching, Failure, Forwarded, Greeting, Outcome, Page, Reply, Text},
+    tasks,
 };
 
 /// Returns the response to a request as one line.
@@ -74,15 +75,20 @@ fn server_info() -> Value {
     json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// Returns the capabilities of the gateway. Servers come and go, so all are declared.
-fn capabilities() -> Raw {
-    raw(&json!({
+/// Returns the capabilities of the gateway. Servers come and go, so all are declared; only extensions
+/// depend on the servers.
+fn capabilities(extensions: &[&str]) -> Raw {
+    let mut capabilities = json!({
         "tools": {"listChanged": true},
         "prompts": {"listChanged": true},
         "resources": {"subscribe": true, "listChanged": true},
         "completions": {},
         "logging": {},
-    }))
+    });
+    if !extensions.is_empty() {
+        capabilities["extensions"] = extensions.iter().map(|extension| ((*extension).to_owned(), json!({}))).collect();
+    }
+    raw(&capabilities)
 }
 
 fn write_legacy(line: &mut String, reply: Reply) {
@@ -91,7 +97,10 @@ fn write_legacy(line: &mut String, reply: Reply) {
         Reply::Begun(_, greeting) | Reply::Discovered(greeting, _) => {
             let version = greeting.version.as_deref().unwrap_or_default();
             let mut result = Fields::new().with("protocolVersion", version);
-            result.set("capabilities", capabilities());
+            // Tasks belong to 2026-07-28.
+            let extensions: Vec<&str> =
+                greeting.extensions.into_iter().filter(|extension| *extension != tasks::EXTENSION).collect();
+            result.set("capabilities", capabilities(&extensions));
             result.set("serverInfo", raw(&server_info()));
             if let Some(instructions) = greeting.instructions {
                 result.set("instructions", raw(&instructions));
@@ -147,9 +156,9 @@ fn write_modern(line: &mut String, id: &Id, reply: Reply) {
             let own = Fields::new().with(meta::SUBSCRIPTION, &id.to_raw());
             push(line, &Fields::new().with("resultType", "complete").with("_meta", &own).to_raw());
         }
-        Reply::Discovered(Greeting { instructions, .. }, caching) => {
+        Reply::Discovered(Greeting { instructions, extensions, .. }, caching) => {
             let mut result = Fields::new().with("resultType", "complete").with("supportedVersions", &[MODERN_VERSION]);
-            result.set("capabilities", capabilities());
+            result.set("capabilities", capabilities(&extensions));
             if let Some(instructions) = instructions {
                 result.set("instructions", raw(&instructions));
             }

@@ -27,6 +27,7 @@ fn pipeline(parts: &TestParts) -> Pipeline {
         entries: Entries { catalog: Arc::clone(&parts.catalog), forwarder: Arc::clone(&forwarder) },
         forwarder,
         results: Arc::default(),
+        tasks: TaskIds::open(None),
         metrics: Arc::clone(&parts.metrics),
         record: Arc::default(),
     }

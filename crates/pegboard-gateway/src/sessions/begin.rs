@@ -76,7 +76,8 @@ impl Sessions {
         self.save(&session).await;
         let instructions = self.greetings.instructions(&lock(&session.tools));
         tracing::Span::current().record("outcome", "ok");
-        (session, Greeting { version: Some(version), instructions })
+        let extensions = self.greetings.extensions(&session.viewer().selection);
+        (session, Greeting { version: Some(version), instructions, extensions })
     }
 
     /// Logs that a session is ended by the gateway, within the log budget.

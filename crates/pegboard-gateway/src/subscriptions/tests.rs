@@ -43,7 +43,7 @@ async fn a_listener_gets_what_it_asked_for() {
     let subscriptions = parts.subscriptions();
     let (outlet, mut messages) = queue::channel(8);
     let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
-    let wanted = Listen { flags: vec!["toolsListChanged"], uris: Some(vec![URI.to_owned()]) };
+    let wanted = Listen { flags: vec!["toolsListChanged"], uris: Some(vec![URI.to_owned()]), has_tasks: false };
     let listening = Arc::clone(&subscriptions);
     let listening = tokio::spawn(async move { listening.listen(&exchange, &Id::from(7), wanted).await });
     let agreed = json!({"toolsListChanged": true, "resourceSubscriptions": [URI]});
@@ -76,7 +76,7 @@ async fn listeners_end_with_the_gateway() {
     let subscriptions = parts.subscriptions();
     let (outlet, _messages) = queue::channel(1);
     let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
-    let (id, wanted) = (Id::from(1), Listen { flags: Vec::new(), uris: None });
+    let (id, wanted) = (Id::from(1), Listen { flags: Vec::new(), uris: None, has_tasks: false });
     let listening = subscriptions.listen(&exchange, &id, wanted);
     parts.shutdown.stopping.send_replace(true);
     let ended = tokio::time::timeout(PATIENCE, listening).await.expect("in time");

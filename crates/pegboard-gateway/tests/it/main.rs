@@ -22,6 +22,7 @@ mod reloading;
 mod returning;
 mod server;
 mod shares;
+mod tasks;
 mod tokens;
 mod traces;
 mod usage;

@@ -40,6 +40,9 @@ pub(crate) const VENDOR: &str = concat!(
 /// is the name of the first tool.
 pub(crate) const UI_RESOURCE: &str = "ui://app/main";
 
+/// The id of every task. Its result names a resource.
+pub(crate) const TASK: &str = "task/1";
+
 /// Notifications of the tool `noisy`, of 64 KiB each.
 pub(crate) const NOISE: usize = 40;
 
@@ -48,7 +51,7 @@ pub(crate) const NOISE: usize = 40;
 ///
 /// Some names mean something: `fail` fails, `refuse` is refused, `wait` waits for
 /// [`release`](Server::release), `link` names a resource, `large` has a result of [`LARGE`] bytes
-/// and a little more, `vendor` has the result [`VENDOR`], `meta` returns the `_meta` of its call, `return` returns its argument `result`, `ask` and `sample` ask the client,
+/// and a little more, `vendor` has the result [`VENDOR`], `meta` returns the `_meta` of its call, `return` returns its argument `result`, `task` becomes the task [`TASK`], `ask` and `sample` ask the client,
 /// `progress` and `log` send three notifications each, `noisy` [`NOISE`] large ones before a large
 /// result, and `exit` ends the server.
 pub(crate) struct Server {
@@ -211,6 +214,7 @@ impl Server {
             "large" => Ok(text(&"x".repeat(LARGE))),
             "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
             "meta" => Ok(text(params.get("_meta").map(|meta| meta.get()).unwrap_or_default())),
+            "task" => Ok(raw(&json!({"resultType": "task", "taskId": TASK, "status": "working", "ttlMs": null}))),
             "return" => {
                 let result = params.object("arguments").and_then(|mut arguments| arguments.remove("result"));
                 Ok(result.unwrap_or_else(|| text("")))
@@ -247,6 +251,22 @@ impl Server {
         }
     }
 
+    /// Answers a request about a task, and keeps it like a call.
+    fn task(&self, method: &str, params: &Fields) -> Result<Raw, RpcError> {
+        let id = params.text("taskId").unwrap_or_default();
+        lock(&self.calls).push((method.to_owned(), id.clone()));
+        if id != TASK {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, "no such task"));
+        }
+        let link = json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]});
+        Ok(raw(&match method {
+            "tasks/get" => {
+                json!({"resultType": "complete", "taskId": TASK, "status": "completed", "ttlMs": null, "result": link})
+            }
+            _ => json!({"resultType": "complete"}),
+        }))
+    }
+
     async fn wait(&self) -> Result<Raw, RpcError> {
         let mut counted = Counted(Some(Arc::clone(&self.dropped)));
         self.released.acquire().await.expect("it is never closed").forget();
@@ -275,10 +295,13 @@ impl Server {
     /// What it says of itself in its era.
     fn greet(&self) -> Raw {
         self.starts.fetch_add(1, Ordering::SeqCst);
-        let capabilities = json!({
+        let mut capabilities = json!({
             "tools": {"listChanged": true}, "prompts": {"listChanged": true}, "resources": {"subscribe": true}, "completions": {},
             "logging": {}
         });
+        if lock(&self.tools).iter().any(|tool| tool["name"] == "task") {
+            capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+        }
         match self.era {
             Era::Modern => raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})),
             Era::Legacy => {
@@ -343,6 +366,7 @@ impl LocalServer for Server {
                     }
                     _ => Err(RpcError::new(RpcError::INVALID_PARAMS, "none").with_data(&json!({"uri": uri()}))),
                 },
+                ("tasks/get" | "tasks/update" | "tasks/cancel", Era::Modern) => self.task(method, &fields),
                 ("completion/complete", _) => Ok(raw(&json!({"completion": {"values": [params]}}))),
                 ("subscriptions/listen", Era::Modern) => self.listen(&fields).await,
                 ("resources/subscribe", Era::Legacy) => {

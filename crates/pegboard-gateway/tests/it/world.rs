@@ -24,7 +24,7 @@ use pegboard_upstream::config::ServerConfig;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-pub(crate) use super::server::{LARGE, Server, UI_RESOURCE, VENDOR, tool};
+pub(crate) use super::server::{LARGE, Server, TASK, UI_RESOURCE, VENDOR, tool};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -232,7 +232,7 @@ impl World {
             meta.extend(given.clone());
         }
         params["_meta"] = meta;
-        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let name = ["name", "uri", "taskId"].iter().find_map(|key| params[key].as_str()).unwrap_or_default().to_owned();
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
         if !name.is_empty() {

@@ -68,6 +68,7 @@ fn check_headers(headers: &HeaderMap, incoming: &Incoming, client: &ModernClient
     let key = match incoming.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return Ok(()),
     };
     match incoming.params.text(key) {
