@@ -186,8 +186,8 @@ mod tests {
 
     /// Splits a result at five tokens; the long parts, the content that stays and the other fields.
     #[track_caller]
-    fn check(result: Value, expected: Option<(&[&str], Value, Value)>) {
-        let split = SplitResult::of(&raw(&result), 5).map(|split| {
+    fn check(result: &Value, expected: Option<(&[&str], Value, Value)>) {
+        let split = SplitResult::of(&raw(result), 5).map(|split| {
             let mut rest = split.rest;
             rest.remove("content");
             let long: Vec<String> = split.long.iter().map(|part| part.text.to_string()).collect();
@@ -205,12 +205,12 @@ mod tests {
     #[test]
     fn text_and_structured_content_are_replaced() {
         let text = |text: &str| json!({"type": "text", "text": text});
-        check(json!({"content": [text("short")]}), None);
-        check(json!({"content": [text(LONG)], "isError": true}), Some((&[LONG], json!([]), json!({"isError": true}))));
+        check(&json!({"content": [text("short")]}), None);
+        check(&json!({"content": [text(LONG)], "isError": true}), Some((&[LONG], json!([]), json!({"isError": true}))));
         let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
         let joined = "one two three\nfour five six";
         check(
-            json!({"content": [text("one two three"), image, text("four five six")], "_meta": {"a": 1}}),
+            &json!({"content": [text("one two three"), image, text("four five six")], "_meta": {"a": 1}}),
             Some((&[joined], json!([image]), json!({"_meta": {"a": 1}}))),
         );
         let list = json!({"items": ["one", "two", "three", "four"]});
@@ -219,33 +219,33 @@ mod tests {
         let pretty = serde_json::to_string_pretty(&list).expect("JSON");
         for written in [compact.as_str(), &pretty] {
             check(
-                json!({"content": [text(written)], "structuredContent": list}),
+                &json!({"content": [text(written)], "structuredContent": list}),
                 Some((&[written], json!([]), json!({}))),
             );
         }
         check(
-            json!({"content": [text(LONG)], "structuredContent": {"result": LONG}}),
+            &json!({"content": [text(LONG)], "structuredContent": {"result": LONG}}),
             Some((&[LONG], json!([]), json!({}))),
         );
         // Structured content alone, or beside a text that says less.
-        check(json!({"structuredContent": list}), Some((&[&compact], json!([]), json!({}))));
+        check(&json!({"structuredContent": list}), Some((&[&compact], json!([]), json!({}))));
         check(
-            json!({"content": [text("4 items")], "structuredContent": list}),
+            &json!({"content": [text("4 items")], "structuredContent": list}),
             Some((&[&compact], json!([text("4 items")]), json!({}))),
         );
         check(
-            json!({"content": [text(LONG)], "structuredContent": {"n": 7}}),
+            &json!({"content": [text(LONG)], "structuredContent": {"n": 7}}),
             Some((&[LONG], json!([]), json!({"structuredContent": {"n": 7}}))),
         );
     }
 
     #[test]
     fn what_is_no_result_of_text_stays() {
-        check(json!({"content": [{"type": "image", "data": LONG}]}), None);
-        check(json!({"content": [{"type": "resource", "resource": {"uri": "a://b", "text": LONG}}]}), None);
+        check(&json!({"content": [{"type": "image", "data": LONG}]}), None);
+        check(&json!({"content": [{"type": "resource", "resource": {"uri": "a://b", "text": LONG}}]}), None);
         let asks = json!({"question": {"method": "elicitation/create", "params": {"message": LONG}}});
-        check(json!({"resultType": "input_required", "inputRequests": asks}), None);
-        check(json!({"resultType": "task", "taskId": LONG, "content": [{"type": "text", "text": LONG}]}), None);
+        check(&json!({"resultType": "input_required", "inputRequests": asks}), None);
+        check(&json!({"resultType": "task", "taskId": LONG, "content": [{"type": "text", "text": LONG}]}), None);
     }
 
     #[test]

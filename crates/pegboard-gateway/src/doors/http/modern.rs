@@ -68,7 +68,8 @@ fn check_headers(headers: &HeaderMap, incoming: &Incoming, client: &ModernClient
     let key = match incoming.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
-        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        // Common clients do not repeat the id of a task, although they should.
+        "tasks/get" | "tasks/update" | "tasks/cancel" if headers.contains_key("mcp-name") => "taskId",
         _ => return Ok(()),
     };
     match incoming.params.text(key) {
