@@ -30,6 +30,7 @@ mod status;
 mod steps;
 #[cfg(target_os = "linux")]
 mod supervision;
+mod tasks;
 mod traces;
 mod usage;
 mod verbs;
