@@ -7,6 +7,7 @@
 mod known;
 mod servers;
 mod suite;
+mod tasks;
 
 use std::collections::BTreeMap;
 
@@ -49,6 +50,9 @@ pub(crate) fn run(scope: Scope) -> Result<(), String> {
                 Err(problem) => problems.push(problem),
             }
         }
+    }
+    if let Err(problem) = tasks::run() {
+        problems.push(problem);
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// How long a scenario may take, in milliseconds: on a busy machine the 30 s of the suite are short.
-const SCENARIO_MS: &str = "300000";
+pub(super) const SCENARIO_MS: &str = "300000";
 
 /// The folder of the suite's results.
 const RESULTS: &str = "target/conformance";
@@ -128,7 +128,7 @@ fn unscored_scenario(line: &str) -> Option<&str> {
     name.split_once(" (").map(|(name, _)| name)
 }
 
-fn tail(text: &str) -> String {
+pub(super) fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
