@@ -260,7 +260,11 @@ fn defaults_are_what_they_are_said_to_be() {
         let is_step = place.shape.name == "step" || middleware::TYPE_NAMES.contains(&place.shape.name);
         let (config, problems) = parse(&place.file(defaults(&place.shape)).to_string(), &env);
         assert_eq!(problems.lines(), Vec::<String>::new(), "{}", place.shape.name);
-        if !is_step && !["token", "rule"].contains(&place.shape.name) {
+        // Being there switches it on.
+        if place.shape.name == "offload" {
+            let (on, _) = parse(r#"{"pegboard": {"offload": true}}"#, &env);
+            assert_eq!(shown(&config), shown(&on));
+        } else if !is_step && !["token", "rule"].contains(&place.shape.name) {
             assert_eq!(shown(&config), expected, "{}", place.shape.name);
         }
     }
