@@ -11,7 +11,7 @@ use std::{
 
 use pegboard_core::Selection;
 use pegboard_outputs::{Program, QueryLimits, ReadError, Reader, SearchLimits, Source, answer_tokens};
-use pegboard_upstream::{OnBehalf, Turns};
+use pegboard_upstream::{CallQueue, CallerKey};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -139,7 +139,7 @@ impl ResultError {
     pub(crate) fn to_text(&self) -> String {
         let hint = match self {
             // How the program of the gateway is found does not concern the model.
-            Self::Unknown { .. } | Self::Busy | Self::Read(ReadError::NoProgram | ReadError::Foreign(_)) => None,
+            Self::Unknown { .. } | Self::Busy | Self::Read(ReadError::NoProgram | ReadError::OtherProgram(_)) => None,
             Self::Read(error) => error.hint(),
         };
         hint.map_or_else(|| self.to_string(), |hint| format!("{self}; {hint}"))
@@ -150,7 +150,7 @@ impl ResultError {
 #[derive(Debug)]
 pub(crate) struct OffloadedResults {
     kept: Mutex<KeptResults>,
-    turns: Arc<Turns>,
+    queue: Arc<CallQueue>,
     search: SearchLimits,
     query: QueryLimits,
 }
@@ -159,7 +159,7 @@ impl Default for OffloadedResults {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            turns: Turns::new(READS_AT_ONCE),
+            queue: CallQueue::new(READS_AT_ONCE),
             search: SearchLimits::default(),
             query: QueryLimits { memory_bytes: QUERY_MEMORY, ..QueryLimits::default() },
         }
@@ -213,10 +213,10 @@ impl OffloadedResults {
             most: settings.max_bytes,
         })?;
         let is_short = matches!(request, Request::Read { .. } | Request::Lines { .. });
-        let whose = OnBehalf { party: Some(party.key()), member: 0 };
+        let whose = CallerKey { party: Some(party.key()), member: 0 };
         let _turn = match is_short {
             true => None,
-            false => Some(self.turns.take(whose, TURN_WAIT).await.map_err(|_| ResultError::Busy)?),
+            false => Some(self.queue.acquire(whose, TURN_WAIT).await.map_err(|_| ResultError::Busy)?),
         };
         let (program, tokens) = (settings.program.as_ref(), answer_tokens(settings.tokens));
         let reader = Reader { program, search: &self.search, query: &self.query, tokens };

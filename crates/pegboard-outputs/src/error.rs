@@ -21,7 +21,7 @@ pub enum ReadError {
     },
     /// A range begins behind the last character.
     #[error("start {start} exceeds file length {length}")]
-    Beyond {
+    OutOfRange {
         /// Where it begins.
         start: u64,
         /// How many characters there are.
@@ -53,7 +53,7 @@ pub enum ReadError {
     Program(#[source] io::Error),
     /// The program runs, and is not ours.
     #[error("the program that runs queries failed: {0}")]
-    Foreign(String),
+    OtherProgram(String),
     /// The filter is not jq.
     #[error("the filter is not valid: {0}")]
     Filter(String),
@@ -74,7 +74,7 @@ pub enum ReadError {
     Depth(usize),
     /// The work was given up, as when the program ends.
     #[error("the request was cancelled")]
-    GivenUp(#[source] tokio::task::JoinError),
+    Cancelled(#[source] tokio::task::JoinError),
 }
 
 impl ReadError {
@@ -83,7 +83,7 @@ impl ReadError {
         match self {
             Self::Unknown => Some("pass the file name exactly as it was given; old outputs are removed"),
             Self::NoProgram => Some("install `pegboard`, or set its path with `Agent::builder().program(…)`"),
-            Self::Foreign(_) => {
+            Self::OtherProgram(_) => {
                 Some("set the path of a `pegboard` of the same version with `Agent::builder().program(…)`")
             }
             Self::NotJson(_) => Some("read or search the output instead"),

@@ -115,7 +115,7 @@ impl Reader<'_> {
 }
 
 async fn off_thread(work: impl FnOnce() -> Result<String, ReadError> + Send + 'static) -> Result<String, ReadError> {
-    spawn_blocking(work).await.map_err(ReadError::GivenUp)?
+    spawn_blocking(work).await.map_err(ReadError::Cancelled)?
 }
 
 impl Source {
@@ -146,8 +146,8 @@ pub fn preview(text: &str, chars: usize, shown: usize) -> (&str, &str, usize) {
 }
 
 /// Returns the results of a query, as far as they fit, and what became of the rest.
-fn show(answered: query::Answered, tokens: usize) -> Result<String, ReadError> {
-    let query::Answered { text, is_cut, failure } = answered;
+fn show(answered: query::QueryOutput, tokens: usize) -> Result<String, ReadError> {
+    let query::QueryOutput { text, is_cut, failure } = answered;
     match failure {
         Some(failure) if text.is_empty() => return Err(failure),
         _ => {}

@@ -8,7 +8,7 @@ use pegboard_discovery::host::outputs::{NO_MATCHES, search_cut, search_full, sea
 use regex::{Regex, RegexBuilder};
 
 use super::{budget, error::ReadError, limits::SearchLimits};
-use lines::{Position, MatchWindows, cut};
+use lines::{MatchWindows, Position, cut};
 
 /// Number of context lines before and after each matching line.
 const CONTEXT: usize = 2;

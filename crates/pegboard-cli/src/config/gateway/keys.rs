@@ -341,7 +341,7 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
         offload::KIND,
         "Replace tool results that are too long for a context by references, which the client reads in parts with the \
          tool `read_result`. `true` uses the defaults.",
-        |node, draft: &mut Draft, scope| draft.config.gateway.offload = offload::read(node, scope),
+        |node, draft: &mut ConfigDraft, scope| draft.config.gateway.offload = offload::read(node, scope),
     )
     .default("false"),
     Key::new(
