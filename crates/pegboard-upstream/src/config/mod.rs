@@ -161,6 +161,59 @@ impl OAuthConfig {
     }
 }
 
+/// Which connections to a server the calls of clients use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectionMode {
+    /// Shared until the server asks a client something, one per client from then on.
+    #[default]
+    Auto,
+    /// All clients of a protocol generation share one connection.
+    Shared,
+    /// Every client has a connection of its own.
+    Own,
+}
+
+impl ConnectionMode {
+    /// The names that configurations use.
+    pub const NAMES: &'static [&'static str] = &["auto", "shared", "own"];
+
+    /// The mode with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "shared" => Some(Self::Shared),
+            "own" => Some(Self::Own),
+            _ => None,
+        }
+    }
+
+    /// The name that configurations use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Shared => "shared",
+            Self::Own => "own",
+        }
+    }
+}
+
+/// The connections to a server beside the one that its lists come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// Which connections calls use.
+    pub mode: ConnectionMode,
+    /// Maximum number of connections that belong to single clients.
+    pub max: usize,
+    /// How long a connection may be unused before it is closed. Zero: for ever.
+    pub idle: Duration,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        Self { mode: ConnectionMode::Auto, max: 32, idle: Duration::from_secs(600) }
+    }
+}
+
 /// One configured server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
@@ -180,6 +233,8 @@ pub struct ServerConfig {
     pub limits: ServerLimits,
     /// The only era to try; `None` detects it.
     pub era: Option<Era>,
+    /// Which connections the calls of clients use.
+    pub connections: ConnectionSettings,
     /// Whether the server starts only when it is called, if set.
     pub lazy: Option<bool>,
     /// The circuit breaker, if set.
@@ -294,6 +349,7 @@ impl ServerConfig {
             timeouts: Timeouts::default(),
             limits: ServerLimits::default(),
             era: None,
+            connections: ConnectionSettings::default(),
             lazy: None,
             breaker: None,
             pinning: None,

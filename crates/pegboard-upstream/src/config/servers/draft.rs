@@ -13,7 +13,8 @@ use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
 use super::super::{
-    AlwaysLoad, HttpKind, OAuthConfig, Pinning, PromptInstructions, ServerConfig, ServerLimits, Timeouts, ToolOverride,
+    AlwaysLoad, ConnectionSettings, HttpKind, OAuthConfig, Pinning, PromptInstructions, ServerConfig, ServerLimits,
+    Timeouts, ToolOverride,
     TransportConfig,
 };
 use crate::environment::InheritEnv;
@@ -35,6 +36,7 @@ pub(super) struct ServerDraft {
     pub(super) timeouts: Timeouts,
     pub(super) limits: ServerLimits,
     pub(super) era: Option<Era>,
+    pub(super) connections: ConnectionSettings,
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<BreakerSettings>,
     pub(super) pinning: Option<Pinning>,
@@ -60,6 +62,7 @@ impl ServerDraft {
             timeouts: self.timeouts,
             limits: self.limits,
             era: self.era,
+            connections: self.connections,
             lazy: self.lazy,
             breaker: self.breaker,
             pinning: self.pinning,

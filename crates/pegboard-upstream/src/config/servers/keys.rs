@@ -13,7 +13,7 @@ use pegboard_process::supervise::ProcessNamespace;
 
 use super::{
     super::{
-        HttpKind, Pinning, ToolOverride,
+        ConnectionMode, HttpKind, Pinning, ToolOverride,
         breaker::{self, read_breaker},
         inherit::{self, read_inherit_env},
         oauth, tools,
@@ -290,6 +290,38 @@ static OWN: Section<ServerDraft> = Section::new(
              public address. Overrides `pegboard.allowPrivateIssuers`.",
             |node, server: &mut ServerDraft, scope| server.oauth.allow_private_issuers = node.as_bool(scope.problems),
         ),
+        Key::new(
+            "connections",
+            Kind::OneOf(ConnectionMode::NAMES),
+            "Connections that the calls of clients use. `shared`: one for all clients of a protocol generation. \
+             `own`: one for each client, declared with that client's capabilities; for a program, a process of its \
+             own. `auto`: `shared` until the server asks a client something (sampling, elicitation, roots), `own` \
+             from then on.",
+            |node, server: &mut Draft, scope| {
+                let name = node.as_one_of(ConnectionMode::NAMES, scope.problems);
+                set(&mut server.connections.mode, name.and_then(ConnectionMode::named));
+            },
+        )
+        .default("\"auto\""),
+        Key::new(
+            "maxConnections",
+            Kind::Count { least: 1 },
+            "Maximum number of connections that belong to single clients; a call that needs one more is rejected.",
+            |node, server: &mut Draft, scope| {
+                set(&mut server.connections.max, node.as_count_from(1, scope.problems));
+            },
+        )
+        .default("32"),
+        Key::new(
+            "connectionIdleTimeout",
+            Kind::Duration { may_be_zero: true },
+            "Closes a connection of a client, and the second shared one, after this time without a call; it is \
+             opened again when needed. 0 never closes it.",
+            |node, server: &mut Draft, scope| {
+                set(&mut server.connections.idle, node.as_duration(true, scope.problems));
+            },
+        )
+        .default("\"10m\""),
         Key::new(
             "inheritEnv",
             inherit::KIND,
