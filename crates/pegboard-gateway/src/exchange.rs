@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use pegboard_http::PeerAddress;
 use pegboard_mcp::{
+    era::Era,
     json::{Fields, Raw},
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
-use pegboard_upstream::{CallerKey, queue};
+use pegboard_upstream::{CallClient, ClientOwner, Event, CallerKey, queue};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -27,6 +28,8 @@ pub(crate) struct Exchange {
     pub(crate) viewer: Viewer,
     /// Where the request comes from; a pipe has no address.
     pub(crate) address: Option<PeerAddress>,
+    /// The number of the pipe that the request comes on.
+    pub(crate) pipe: Option<u64>,
     /// The session that it belongs to, if it does.
     pub(crate) session: Option<Arc<ClientSession>>,
     /// What kind of list the client gets.
@@ -110,18 +113,42 @@ impl Exchange {
     }
 
     fn wants_log(&self, wanted: &str) -> bool {
-        self.log_level().is_some_and(|least| log_level_rank(wanted) >= log_level_rank(&least))
+        is_logged(wanted, self.log_level().as_deref())
     }
 
     /// Returns whether the client declares that it can answer such a question.
     pub(crate) fn can_answer(&self, method: &str) -> bool {
-        let capability = match method {
-            "sampling/createMessage" => "sampling",
-            "elicitation/create" => "elicitation",
-            "roots/list" => "roots",
-            _ => return false,
+        can_answer(&self.capabilities, method)
+    }
+
+    /// Returns the owner of the client's connections to servers; an anonymous client has none.
+    pub(crate) fn client_owner(&self) -> Option<ClientOwner> {
+        match (&self.session, self.pipe, self.viewer.caller) {
+            // A session that lasts for one request is nobody's.
+            (Some(session), ..) => session.is_lasting.then_some(ClientOwner::Session(session.owner)),
+            (None, Some(pipe), _) => Some(ClientOwner::Session(pipe)),
+            (None, None, Caller::Token(holder)) => Some(ClientOwner::Caller(holder.0 as u64)),
+            (None, None, Caller::Anybody | Caller::Pipe) => None,
+        }
+    }
+
+    /// Returns the client for the connections to servers. Its identity is what was authenticated;
+    /// `events` is where the events of the call go.
+    pub(crate) fn call_client(&self, events: queue::Sender<Event>) -> CallClient {
+        let session = self.session.as_ref();
+        let lasting = session.filter(|session| session.is_lasting);
+        let log_level = match session {
+            Some(session) => session.chosen_log_level(),
+            None => self.log_level.clone(),
         };
-        Fields::of(&self.capabilities).is_some_and(|capabilities| capabilities.has(capability))
+        CallClient {
+            era: if session.is_some() { Era::Legacy } else { Era::Modern },
+            owner: self.client_owner(),
+            capabilities: self.capabilities.clone(),
+            log_level,
+            events: Some(events),
+            inbox: lasting.map(|session| session.inbox()),
+        }
     }
 
     /// Asks the client of a session.
@@ -131,6 +158,23 @@ impl Exchange {
             _ => Err(unsupported_request_error(method)),
         }
     }
+}
+
+/// Returns whether a client that wants log messages from the level `least` on gets one of the level
+/// `wanted`.
+pub(crate) fn is_logged(wanted: &str, least: Option<&str>) -> bool {
+    least.is_some_and(|least| log_level_rank(wanted) >= log_level_rank(least))
+}
+
+/// Returns whether a client with these capabilities can answer such a question.
+pub(crate) fn can_answer(capabilities: &Raw, method: &str) -> bool {
+    let capability = match method {
+        "sampling/createMessage" => "sampling",
+        "elicitation/create" => "elicitation",
+        "roots/list" => "roots",
+        _ => return false,
+    };
+    Fields::of(capabilities).is_some_and(|capabilities| capabilities.has(capability))
 }
 
 /// Returns the error for a server that asks for something the client does not support.

@@ -12,7 +12,7 @@ use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
 use axum::Router;
 use pegboard_core::Catalog;
 use pegboard_http::Principal;
-use pegboard_upstream::{Fleet, FleetOptions, PinReport, Upstream, config::ServerConfig};
+use pegboard_upstream::{ClientOwner, Fleet, FleetOptions, PinReport, Upstream, config::ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::refresh::RefreshProgress;
@@ -272,7 +272,13 @@ impl Gateway {
         rankers: Option<Rankers>,
     ) -> Change {
         self.fleet.hide(settings.tokens.iter().map(|token| &token.secret));
+        let before = self.tokens();
         let has_settings = self.setups.replace(settings, rankers);
+        let now = self.tokens();
+        // A token that was removed leaves nothing behind.
+        for (gone, _) in before.iter().filter(|(holder, _)| !now.iter().any(|(one, _)| one == holder)) {
+            self.fleet.release(ClientOwner::Caller(gone.0 as u64));
+        }
         self.setups.record_rejection(None);
         // It tells of a change in any case, whereupon the settings are looked at too.
         Change { servers: self.fleet.reconfigure(servers, GRACE).await, has_settings }

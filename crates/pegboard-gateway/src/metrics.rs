@@ -17,6 +17,7 @@ use std::{
 };
 
 use pegboard_core::vectors::VectorSourceStatus;
+use pegboard_upstream::ConnectionCounts;
 
 use self::families::labelled;
 pub(crate) use self::families::render;
@@ -145,6 +146,8 @@ pub(crate) struct GaugeValues {
     pub(crate) tools: usize,
     /// How many servers there are in each state.
     pub(crate) servers: BTreeMap<&'static str, usize>,
+    /// The connections of each server.
+    pub(crate) connections: BTreeMap<String, ConnectionCounts>,
     pub(crate) uptime: Duration,
     /// The status of the external embedding model, if there is one.
     pub(crate) vectors: Option<VectorSourceStatus>,
@@ -207,6 +210,12 @@ impl Metrics {
                     .collect(),
             },
             Family {
+                name: "pegboard_connections",
+                kind: Kind::Gauge,
+                help: "Connections to servers beside the one that their lists come from, by server and kind",
+                points: connections(&gauges.connections),
+            },
+            Family {
                 name: "pegboard_searches_total",
                 kind: Kind::Counter,
                 help: "Searches by outcome",
@@ -266,6 +275,15 @@ impl Metrics {
             },
         ]
     }
+}
+
+/// Returns the number of connections by server and kind.
+fn connections(servers: &BTreeMap<String, ConnectionCounts>) -> Vec<Point> {
+    let of_server = |(server, counts): (&String, &ConnectionCounts)| {
+        [("shared", counts.shared), ("own", counts.own)]
+            .map(|(kind, count)| labelled([("server", server), ("kind", kind)], Value::Number(count as u64)))
+    };
+    servers.iter().flat_map(of_server).collect()
 }
 
 /// Returns the metrics of the external embedding model.

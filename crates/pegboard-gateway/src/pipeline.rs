@@ -140,7 +140,7 @@ impl Pipeline {
     }
 
     fn exchange(&self, client: Client, viewer: Viewer, session: Option<Arc<ClientSession>>) -> Exchange {
-        let Client { address, capabilities, log_level, progress, outlet, trace } = client;
+        let Client { address, pipe, capabilities, log_level, progress, outlet, trace } = client;
         let Some(session) = session else {
             let (shape, owner) = (self.setups.current().profile.constant_shape(), self.sessions.next_owner());
             let capabilities = capabilities.unwrap_or_else(|| raw(&json!({})));
@@ -148,6 +148,7 @@ impl Pipeline {
             return Exchange {
                 viewer,
                 address,
+                pipe,
                 session,
                 shape,
                 capabilities,
@@ -163,7 +164,19 @@ impl Pipeline {
         // The session may have seen newer settings.
         let viewer = session.viewer();
         let session = Some(session);
-        Exchange { viewer, address, session, shape, capabilities, log_level: None, progress, outlet, owner, trace }
+        Exchange {
+            viewer,
+            address,
+            pipe,
+            session,
+            shape,
+            capabilities,
+            log_level: None,
+            progress,
+            outlet,
+            owner,
+            trace,
+        }
     }
 
     async fn route(&self, exchange: &Exchange, id: &Id, operation: Operation) -> Outcome {

@@ -45,6 +45,8 @@ impl Request {
 pub(crate) struct Client {
     /// Where it comes from; a pipe has no address.
     pub(crate) address: Option<PeerAddress>,
+    /// The number of its pipe, if it is on one.
+    pub(crate) pipe: Option<u64>,
     /// What it can be asked for; a session knows.
     pub(crate) capabilities: Option<Raw>,
     /// From which level on it wants log messages about this request; a session knows.

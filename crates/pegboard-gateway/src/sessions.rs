@@ -1,6 +1,7 @@
 //! Sessions of clients: how they begin, are found again, follow changes and end.
 
 mod begin;
+mod inbox;
 mod open;
 mod saved;
 mod session;
@@ -21,7 +22,7 @@ use pegboard_mcp::{
     json::Fields,
     rpc::{Id, RpcError},
 };
-use pegboard_upstream::{Call, Fleet, State, Upstream};
+use pegboard_upstream::{ClientOwner, Fleet, State, Upstream};
 use serde_json::value::RawValue;
 
 pub(crate) use self::session::{ClientSession, SessionStart};
@@ -36,12 +37,15 @@ use crate::{
     setup::Setups,
     shares::Party,
     startup::Startup,
-    subscriptions::Subscriptions,
+    subscriptions::{Subscriber, Subscriptions},
     text::shorten,
 };
 
 /// Maximum number of sessions whose beginning or end is logged in ten seconds.
 const SESSIONS_LOGGED: u32 = 200;
+
+/// How long a client that sets its log level waits for its own connections.
+const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// All sessions, and the parts that they need.
 #[derive(Debug)]
@@ -147,11 +151,18 @@ impl Sessions {
         self.end(session);
     }
 
+    /// Closes the connections to servers that belong to the client on a pipe.
+    pub(crate) fn release_pipe(&self, number: u64) {
+        self.fleet.release(ClientOwner::Session(number));
+    }
+
     /// Ends the requests and subscriptions of a session. Must be called inside a runtime.
     fn end(&self, session: &ClientSession) {
         session.close();
+        session.close_inbox();
+        self.fleet.release(owner_of(session));
         let subscribed = std::mem::take(&mut *lock(&session.subscriptions));
-        self.subscriptions.unsubscribe_all(&session.viewer(), subscribed);
+        self.subscriptions.unsubscribe_all(&session.viewer(), subscriber(session), subscribed);
     }
 
     /// Drops sessions that were not used for so long.
@@ -230,7 +241,7 @@ impl Sessions {
             }
             may_stay
         });
-        self.subscriptions.unsubscribe_all(&session.viewer(), gone);
+        self.subscriptions.unsubscribe_all(&session.viewer(), subscriber(session), gone);
     }
 
     /// Subscribes a session to a resource.
@@ -245,7 +256,7 @@ impl Sessions {
     ) -> Result<(), RpcError> {
         let is_new = self.subscriptions.add_uri(&mut lock(&session.subscriptions), uri, party)?;
         if is_new {
-            self.subscriptions.subscribe(&session.viewer().selection, uri).await;
+            self.subscriptions.subscribe(&session.viewer().selection, subscriber(session), uri).await;
             self.save(session).await;
         }
         Ok(())
@@ -255,7 +266,7 @@ impl Sessions {
     pub(crate) async fn unsubscribe(&self, session: &Arc<ClientSession>, uri: &str) {
         let was_followed = lock(&session.subscriptions).remove(uri);
         if was_followed {
-            self.subscriptions.unsubscribe(&session.viewer().selection, uri).await;
+            self.subscriptions.unsubscribe(&session.viewer().selection, subscriber(session), uri).await;
             self.save(session).await;
         }
     }
@@ -265,43 +276,56 @@ impl Sessions {
         if let Some(session) = session {
             session.set_log_level(wanted);
             self.save(session).await;
+            let all = async {
+                for upstream in self.fleet.servers().iter() {
+                    upstream.set_log_level_for(owner_of(session), wanted).await;
+                }
+            };
+            // The next call should be logged accordingly, but need not wait for a server that hangs.
+            let _ = tokio::time::timeout(SET_LEVEL_TIMEOUT, all).await;
         }
         self.fleet.servers().iter().for_each(|upstream| self.set_server_log_level(upstream));
     }
 
-    /// Sets the log level of a legacy server to the most verbose one that any client has set; each
-    /// client gets its own level.
+    /// Sets the log level of the connections to a server that clients share to the most verbose one
+    /// that any client has set; each client gets its own level.
     pub(crate) fn set_server_log_level(&self, upstream: &Arc<Upstream>) {
         let levels = self.all().into_iter().filter_map(|session| session.chosen_log_level());
         let Some(lowest) = levels.min_by_key(|one| log_level_rank(one)) else { return };
-        let is_told =
-            upstream.hello().is_some_and(|hello| hello.era == Era::Legacy && hello.capabilities.has("logging"));
-        if is_told && upstream.state() == State::Ready {
+        if upstream.state() == State::Ready {
             let upstream = Arc::clone(upstream);
-            tokio::spawn(async move {
-                let timeout = upstream.config().timeouts.call;
-                let params = || Fields::new().with("level", &lowest);
-                let _ = upstream.call(|_| Call::new("logging/setLevel", params(), timeout)).await;
-            });
+            tokio::spawn(async move { upstream.set_shared_log_level(&lowest).await });
         }
     }
-}
 
-impl ClientSession {
-    /// Handles a notification of the client.
-    pub(crate) fn handle_notification(&self, method: &str, params: Option<&RawValue>) {
+    /// Handles a notification of the client of a session. Must be called inside a runtime.
+    pub(crate) fn handle_notification(&self, session: &ClientSession, method: &str, params: Option<&RawValue>) {
+        const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
         match method {
             "notifications/cancelled" => {
                 let id = Fields::of_optional(params).get("requestId").and_then(Id::of);
                 if let Some(id) = id {
-                    self.cancel(&id);
+                    session.cancel(&id);
                 }
             }
-            // Roots belong to one client, and servers are shared; they ask when they need them.
-            "notifications/initialized" | "notifications/progress" | "notifications/roots/list_changed" => {}
-            method => tracing::debug!(session = self.owner, method = shorten(method), "unknown notification ignored"),
+            // Roots belong to one client: connections that clients share declare none.
+            ROOTS_CHANGED => self.fleet.notify_for(owner_of(session), ROOTS_CHANGED, None),
+            "notifications/initialized" | "notifications/progress" => {}
+            method => {
+                tracing::debug!(session = session.owner, method = shorten(method), "unknown notification ignored")
+            }
         }
     }
+}
+
+/// Returns a session as servers know it.
+fn subscriber(session: &ClientSession) -> Subscriber {
+    Subscriber { owner: Some(owner_of(session)), era: Era::Legacy }
+}
+
+/// Returns the owner of the connections to servers that belong to a session.
+fn owner_of(session: &ClientSession) -> ClientOwner {
+    ClientOwner::Session(session.owner)
 }
 
 #[cfg(test)]

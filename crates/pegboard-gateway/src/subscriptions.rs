@@ -7,10 +7,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use pegboard_core::Selection;
 use pegboard_mcp::{
+    era::Era,
     json::{Fields, Raw, raw},
     rpc::{Id, RpcError},
 };
-use pegboard_upstream::{Fleet, Hello, Upstream};
+use pegboard_upstream::{ClientOwner, Fleet, Hello, Upstream};
 
 use self::{
     listeners::{Listener, Listeners},
@@ -26,6 +27,13 @@ use crate::{
     shares::{Party, Shares},
     startup::Shutdown,
 };
+
+/// A client as servers know it: the owner of its connections, and its era.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subscriber {
+    pub(crate) owner: Option<ClientOwner>,
+    pub(crate) era: Era,
+}
 
 /// Subscriptions to resources, and clients that listen for changes.
 #[derive(Debug)]
@@ -60,24 +68,31 @@ impl Subscriptions {
     }
 
     /// Subscribes one client to a resource, as far as `selection` allows.
-    pub(crate) async fn subscribe(&self, selection: &Selection, uri: &str) {
-        let key = self.catalog.directory().entries(selection).resource(uri);
-        if let Some(key) = key {
-            self.watches.add(&self.fleet, key).await;
+    pub(crate) async fn subscribe(&self, selection: &Selection, client: Subscriber, uri: &str) {
+        let Some(key) = self.catalog.directory().entries(selection).resource(uri) else { return };
+        if let Some(upstream) = self.fleet.find(&key.0) {
+            upstream.subscribe_for(client.owner, client.era, &key.1).await;
         }
+        self.watches.add(&self.fleet, key).await;
     }
 
     /// Ends the subscription of one client to a resource, as far as `selection` allows.
-    pub(crate) async fn unsubscribe(&self, selection: &Selection, uri: &str) {
-        let key = self.catalog.directory().entries(selection).resource(uri);
-        if let Some(key) = key {
-            self.watches.remove(&self.fleet, &key).await;
+    pub(crate) async fn unsubscribe(&self, selection: &Selection, client: Subscriber, uri: &str) {
+        let Some(key) = self.catalog.directory().entries(selection).resource(uri) else { return };
+        if let Some(upstream) = self.fleet.find(&key.0) {
+            upstream.unsubscribe_for(client.owner, client.era, &key.1).await;
         }
+        self.watches.remove(&self.fleet, &key).await;
     }
 
     /// Ends several subscriptions like [`unsubscribe`](Self::unsubscribe), without waiting. Must be
     /// called inside a runtime.
-    pub(crate) fn unsubscribe_all(self: &Arc<Self>, viewer: &Viewer, uris: impl IntoIterator<Item = String>) {
+    pub(crate) fn unsubscribe_all(
+        self: &Arc<Self>,
+        viewer: &Viewer,
+        client: Subscriber,
+        uris: impl IntoIterator<Item = String>,
+    ) {
         let uris: Vec<String> = uris.into_iter().collect();
         if uris.is_empty() {
             return;
@@ -86,7 +101,7 @@ impl Subscriptions {
         let viewer = viewer.clone();
         runtime.spawn(async move {
             for uri in uris {
-                this.unsubscribe(&viewer.selection, &uri).await;
+                this.unsubscribe(&viewer.selection, client, &uri).await;
             }
         });
     }
@@ -109,8 +124,13 @@ impl Subscriptions {
     }
 
     /// Notifies the listeners that a resource has changed.
-    pub(crate) fn announce_resource_update(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
-        self.listeners.announce_resource_update(is_it, params);
+    pub(crate) fn announce_resource_update(
+        &self,
+        is_it: impl Fn(&Viewer, &str) -> bool,
+        is_for: impl Fn(Option<ClientOwner>, Era) -> bool,
+        params: &Fields,
+    ) {
+        self.listeners.announce_resource_update(is_it, is_for, params);
     }
 
     /// Applies the current settings to the listeners.
@@ -136,7 +156,10 @@ impl Subscriptions {
         }
         let request: Raw = id.to_raw();
         let viewer = exchange.viewer.clone();
-        let listener = Listener { id: request, outlet: exchange.outlet.clone(), methods, uris: followed, viewer };
+        let client = Subscriber { owner: exchange.client_owner(), era: Era::Modern };
+        let owner = client.owner;
+        let listener =
+            Listener { id: request, outlet: exchange.outlet.clone(), methods, uris: followed, viewer, owner };
         listener.notify("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
         let number = self.listeners.add(listener);
         // The settings may have changed since it was asked who this is.
@@ -147,10 +170,11 @@ impl Subscriptions {
             subscriptions: Arc::clone(self),
             number,
             viewer: exchange.viewer.clone(),
+            client,
             uris: uris.clone(),
         };
         for uri in &uris {
-            self.subscribe(&exchange.viewer.selection, uri).await;
+            self.subscribe(&exchange.viewer.selection, client, uri).await;
         }
         let mut stopping = self.shutdown.stopping.subscribe();
         tokio::select! {
@@ -166,13 +190,14 @@ struct ListenerGuard {
     subscriptions: Arc<Subscriptions>,
     number: u64,
     viewer: Viewer,
+    client: Subscriber,
     uris: BTreeSet<String>,
 }
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
         self.subscriptions.listeners.remove(self.number);
-        self.subscriptions.unsubscribe_all(&self.viewer, std::mem::take(&mut self.uris));
+        self.subscriptions.unsubscribe_all(&self.viewer, self.client, std::mem::take(&mut self.uris));
     }
 }
 

@@ -23,7 +23,7 @@ pub mod meta {
 }
 
 /// The family of protocol versions that a connection uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// 2024-11-05 to 2025-11-25: `initialize`, sessions, requests in both directions.
     Legacy,

@@ -3,6 +3,7 @@
 mod call;
 mod calling;
 mod calls;
+mod client;
 mod error;
 mod heard;
 mod incoming;
@@ -26,11 +27,46 @@ pub use self::{
 };
 use pegboard_mcp::era::Era;
 
+pub(crate) use self::client::{Asks, SoleClient};
 use self::{calls::Calls, news::News, questions::Questions};
 use crate::{redact::Redactor, server_output::OutputLog, transport::Outbound};
 
 /// Separates the reason of an error from the last output of the server.
 pub(crate) const LAST_OUTPUT: &str = "; last output: ";
+
+/// What a connection is opened with, however the server is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkSettings {
+    pub(crate) server: Arc<str>,
+    /// Hides secrets in what the server says.
+    pub(crate) redactor: Redactor,
+    /// Where notifications go that belong to no call.
+    pub(crate) notices: mpsc::Sender<Notice>,
+    /// What the server writes beside its messages.
+    pub(crate) talk: Arc<TalkNotes>,
+    /// Maximum size of a message in bytes; a longer one is not read.
+    pub(crate) max_message: usize,
+    /// The only client of the connection; `None` if clients share it.
+    pub(crate) client: Option<SoleClient>,
+    /// Whether the server asks its clients anything, on any of its connections.
+    pub(crate) asks: Arc<Asks>,
+}
+
+#[cfg(test)]
+impl LinkSettings {
+    /// Settings for tests.
+    pub(crate) fn test(notices: mpsc::Sender<Notice>) -> Self {
+        Self {
+            server: "s".into(),
+            redactor: Redactor::default(),
+            notices,
+            talk: Arc::default(),
+            max_message: 1024,
+            client: None,
+            asks: Arc::default(),
+        }
+    }
+}
 
 /// What both directions of a connection share.
 #[derive(Debug)]
@@ -48,6 +84,9 @@ pub(crate) struct Link {
     era: OnceLock<Era>,
     calls: Calls,
     questions: Questions,
+    /// The only client of the connection, if it is not shared.
+    client: Option<SoleClient>,
+    asks: Arc<Asks>,
     notices: mpsc::Sender<Notice>,
     closed: watch::Sender<Option<Arc<str>>>,
     /// Whether the server has come as far as being used.
@@ -55,14 +94,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(
-        server: Arc<str>,
-        redactor: Redactor,
-        outbound: Outbound,
-        notices: mpsc::Sender<Notice>,
-        talk: Arc<OutputLog>,
-        max_message: usize,
-    ) -> Arc<Self> {
+    pub(crate) fn new(settings: LinkSettings, outbound: Outbound) -> Arc<Self> {
+        let LinkSettings { server, redactor, notices, talk, max_message, client, asks } = settings;
         Arc::new(Self {
             server,
             redactor,
@@ -73,6 +106,8 @@ impl Link {
             era: OnceLock::new(),
             calls: Calls::default(),
             questions: Questions::default(),
+            client,
+            asks,
             notices,
             closed: watch::Sender::new(None),
             is_ready: AtomicBool::new(false),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use pegboard_core::{Secret, locks::lock};
+use pegboard_mcp::json::Raw;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -21,7 +22,7 @@ use crate::{
     manifest,
     pins::Pins,
     redact::{Redactor, SharedSecrets},
-    server::{Crew, Gate, Upstream},
+    server::{ClientOwner, Crew, Gate, Upstream},
 };
 
 /// Notifications that wait to be passed on.
@@ -309,6 +310,17 @@ impl Fleet {
         let _ = tokio::time::timeout(limit, all).await;
     }
 
+    /// Closes the connections that belong to a client which has gone.
+    pub fn release(&self, owner: ClientOwner) {
+        self.servers().iter().chain(lock(&self.leaving).iter()).for_each(|server| server.release(owner));
+    }
+
+    /// Sends a notification of a client to the servers that it has connections of its own to, without
+    /// waiting. Must be called inside a runtime.
+    pub fn notify_for(&self, owner: ClientOwner, method: &'static str, params: Option<&Raw>) {
+        self.servers().iter().for_each(|server| server.notify_for(owner, method, params));
+    }
+
     /// Ends all servers, and waits until their processes are gone.
     pub async fn stop(&self) {
         *self.changing.lock().await = true;
@@ -323,6 +335,8 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
+        // The connections of clients end by themselves.
+        self.servers().iter().for_each(|server| server.stop());
         lock(&self.tasks).iter().for_each(JoinHandle::abort);
     }
 }

@@ -9,16 +9,13 @@ use pegboard_mcp::{
     rpc::RpcError,
 };
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use crate::{
     auth::Bearer,
     config::{HttpKind, ServerConfig, TransportConfig},
-    connection::{Call, CallError, LAST_OUTPUT, Link, Notice},
+    connection::{Call, CallError, LAST_OUTPUT, Link, LinkSettings},
     environment::Environment,
     listing::MAX_TEXT,
-    redact::Redactor,
-    server_output::OutputLog,
     transport::{
         Outbound,
         http::{ClientError, HttpClient, is_modern_error},
@@ -108,6 +105,21 @@ impl ConnectError {
     }
 }
 
+impl ConnectError {
+    /// Returns whether the server has answered, and does not speak the protocol version it was
+    /// asked for. A server on a pipe that ends or stays silent does not know the question.
+    pub(crate) fn is_wrong_version(&self) -> bool {
+        match self {
+            Self::Version(_) | Self::Closed(_) | Self::Timeout(_) => true,
+            Self::Refused(CallError::Rpc(_) | CallError::Garbled(_)) => true,
+            Self::Refused(CallError::Status { status }) => {
+                (400..500).contains(status) && !matches!(status, 401 | 403 | 408 | 429)
+            }
+            Self::Start { .. } | Self::Config(_) | Self::Refused(_) => false,
+        }
+    }
+}
+
 impl From<ClientError> for ConnectError {
     fn from(error: ClientError) -> Self {
         Self::Config(error.to_string())
@@ -132,29 +144,23 @@ pub(crate) struct Connected {
     pub(crate) hello: Arc<Hello>,
     /// The child, if the server is one.
     pub(crate) process: Option<Process>,
-    /// Closes the link if nobody takes it over.
+    /// Closes the link when it is dropped.
     pub(crate) closing: Closing,
 }
 
 /// Closes a link when it is dropped: whatever reads for it must end too.
 #[derive(Debug)]
-pub(crate) struct Closing(Option<Arc<Link>>);
+pub(crate) struct Closing(Arc<Link>);
 
 impl Closing {
     fn new(link: &Arc<Link>) -> Self {
-        Self(Some(Arc::clone(link)))
-    }
-
-    pub(crate) fn disarm(mut self) {
-        self.0 = None;
+        Self(Arc::clone(link))
     }
 }
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        if let Some(link) = &self.0 {
-            link.close("not connected");
-        }
+        self.0.close("not connected");
     }
 }
 
@@ -163,9 +169,10 @@ pub(crate) fn client_info() -> Raw {
     raw(&json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")}))
 }
 
-/// What we say we can do: all of it, since some client behind us may; which tools a server
-/// lists can depend on it.
-fn client_capabilities() -> Raw {
+/// Returns what connections declare that clients share: everything that a client behind the gateway
+/// can be asked. Some servers list tools only for clients that can answer them, and a call of such
+/// a tool reaches its client.
+pub(crate) fn shared_capabilities() -> Raw {
     raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
 }
 
@@ -178,27 +185,10 @@ pub(crate) struct Means<'a> {
     pub(crate) environment: &'a Environment,
     /// Its login, where it can have one.
     pub(crate) bearer: Option<&'a Arc<Bearer>>,
-    /// What is not to be told of what it says.
-    pub(crate) redactor: Redactor,
-    /// Where it is noted what it writes beside its messages.
-    pub(crate) talk: Arc<OutputLog>,
-}
-
-/// What every connection of a server has, however it is reached.
-#[derive(Clone, Debug)]
-struct Terms {
-    server: Arc<str>,
-    redactor: Redactor,
-    notices: mpsc::Sender<Notice>,
-    talk: Arc<OutputLog>,
-    max_message: usize,
-}
-
-impl Terms {
-    fn link(&self, outbound: Outbound) -> Arc<Link> {
-        let Self { server, redactor, notices, talk, max_message } = self.clone();
-        Link::new(server, redactor, outbound, notices, talk, max_message)
-    }
+    /// What the connection itself needs.
+    pub(crate) link: LinkSettings,
+    /// The capabilities to declare.
+    pub(crate) capabilities: &'a Raw,
 }
 
 /// Connects a server and finds out what it speaks.
@@ -206,25 +196,23 @@ impl Terms {
 /// The caller bounds the time; dropping the future ends the child.
 pub(crate) async fn connect(
     config: &ServerConfig,
+    transport: &TransportConfig,
     era: Option<Era>,
     means: Means<'_>,
-    notices: mpsc::Sender<Notice>,
 ) -> Result<Connected, ConnectError> {
-    let Means { supervisor, environment, bearer, redactor, talk } = means;
-    let server: Arc<str> = config.name.as_str().into();
-    let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message_bytes() };
-    match &config.transport {
+    let Means { supervisor, environment, bearer, link: settings, capabilities } = means;
+    match transport {
         TransportConfig::Stdio { command, args, cwd, .. } => {
             let namespace = config.process_namespace.unwrap_or_default();
             let program = ServerProgram { command, args, environment, cwd: cwd.as_deref(), supervisor, namespace };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = terms.link(Outbound::Stdio(sender));
+            let link = Link::new(settings, Outbound::Stdio(sender));
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
-                hello = greet_on_pipe(&link, era) => hello,
+                hello = greet_on_pipe(&link, era, capabilities) => hello,
                 ended = process.wait() => Err(ConnectError::Closed(ended.into())),
             };
             match hello {
@@ -245,28 +233,28 @@ pub(crate) async fn connect(
         }
         TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
             let client = SseClient::open(url, headers, bearer).await?;
-            connect_sse(terms, client).await
+            connect_sse(settings, client, capabilities).await
         }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers, bearer)?);
-            let link = terms.link(Outbound::Http(Arc::clone(&client)));
+            let link = Link::new(settings.clone(), Outbound::Http(Arc::clone(&client)));
             let closing = Closing::new(&link);
-            match greet_over_http(&link, &client, era).await {
+            match greet_over_http(&link, &client, era, capabilities).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
-                    if *kind == HttpKind::Auto =>
+                    if *kind == HttpKind::Auto && era != Some(Era::Modern) =>
                 {
                     let client = SseClient::open(url, headers, bearer).await?;
-                    connect_sse(terms, client).await
+                    connect_sse(settings, client, capabilities).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = terms.link(Outbound::Local(Arc::clone(local)));
+            let link = Link::new(settings, Outbound::Local(Arc::clone(local)));
             let closing = Closing::new(&link);
             local.connected(LocalClient::new(&link));
-            let hello = greet_local(&link).await?;
+            let hello = greet_local(&link, era, capabilities).await?;
             Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
         }
     }
@@ -280,27 +268,27 @@ pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String
     tokio::time::timeout(ENDING, process.wait()).await.unwrap_or(seen)
 }
 
-async fn connect_sse(terms: Terms, client: SseClient) -> Result<Connected, ConnectError> {
+async fn connect_sse(settings: LinkSettings, client: SseClient, capabilities: &Raw) -> Result<Connected, ConnectError> {
     let client = Arc::new(client);
-    let link = terms.link(Outbound::Sse(Arc::clone(&client)));
+    let link = Link::new(settings, Outbound::Sse(Arc::clone(&client)));
     let closing = Closing::new(&link);
     client.attach(&link).await?;
-    let hello = initialize(&link).await?;
+    let hello = initialize(&link, capabilities).await?;
     Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
 }
 
 /// Asks the modern question first, and the legacy one when the answer is no or is late.
-async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, ConnectError> {
+async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -> Result<Hello, ConnectError> {
     match era {
-        Some(Era::Legacy) => return initialize(link).await,
+        Some(Era::Legacy) => return initialize(link, capabilities).await,
         Some(Era::Modern) => {
-            let hello = discover(link).await.map_err(refused)?;
+            let hello = discover(link, capabilities).await.map_err(refused)?;
             link.settle_era(Era::Modern);
             return Ok(hello);
         }
         None => {}
     }
-    let modern = discover(link);
+    let modern = discover(link, capabilities);
     tokio::pin!(modern);
     match tokio::time::timeout(PROBE, &mut modern).await {
         Ok(Ok(hello)) => {
@@ -308,8 +296,8 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, Conn
             Ok(hello)
         }
         Ok(Err(CallError::Closed(reason))) => Err(ConnectError::Closed(reason)),
-        Ok(Err(_)) => initialize(link).await,
-        Err(_) => greet_both_ways(link, modern).await,
+        Ok(Err(_)) => initialize(link, capabilities).await,
+        Err(_) => greet_both_ways(link, modern, capabilities).await,
     }
 }
 
@@ -319,8 +307,9 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, Conn
 async fn greet_both_ways(
     link: &Arc<Link>,
     mut modern: std::pin::Pin<&mut impl Future<Output = Result<Hello, CallError>>>,
+    capabilities: &Raw,
 ) -> Result<Hello, ConnectError> {
-    let legacy = ask_to_initialize(link);
+    let legacy = ask_to_initialize(link, capabilities);
     tokio::pin!(legacy);
     let (mut is_modern_out, mut refusal) = (true, None);
     loop {
@@ -344,9 +333,14 @@ async fn greet_both_ways(
     }
 }
 
-async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option<Era>) -> Result<Hello, ConnectError> {
+async fn greet_over_http(
+    link: &Arc<Link>,
+    client: &Arc<HttpClient>,
+    era: Option<Era>,
+    capabilities: &Raw,
+) -> Result<Hello, ConnectError> {
     if era != Some(Era::Legacy) {
-        match discover(link).await {
+        match discover(link, capabilities).await {
             Ok(hello) => {
                 link.settle_era(Era::Modern);
                 return Ok(hello);
@@ -363,7 +357,7 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
         }
         client.clear_session();
     }
-    let hello = initialize(link).await?;
+    let hello = initialize(link, capabilities).await?;
     client.set_version(&hello.version);
     let (client, link) = (Arc::clone(client), Arc::clone(link));
     tokio::spawn(client.listen(link));
@@ -371,13 +365,18 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
 }
 
 /// Asks the modern question, and the legacy one if the server does not know it.
-async fn greet_local(link: &Arc<Link>) -> Result<Hello, ConnectError> {
-    match discover(link).await {
+async fn greet_local(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -> Result<Hello, ConnectError> {
+    if era == Some(Era::Legacy) {
+        return initialize(link, capabilities).await;
+    }
+    match discover(link, capabilities).await {
         Ok(hello) => {
             link.settle_era(Era::Modern);
             Ok(hello)
         }
-        Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => initialize(link).await,
+        Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND && era.is_none() => {
+            initialize(link, capabilities).await
+        }
         Err(error) => Err(ConnectError::Refused(error)),
     }
 }
@@ -397,9 +396,9 @@ fn refused(error: CallError) -> ConnectError {
 }
 
 /// `server/discover`, the one request that is modern whatever the server is.
-async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
+async fn discover(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, CallError> {
     let call = Call::new(DISCOVER, Fields::new(), Duration::MAX);
-    let call = Call { timeout: None, capabilities: Some(client_capabilities()), ..call };
+    let call = Call { timeout: None, capabilities: Some(capabilities.clone()), ..call };
     let result = link.call(call).await?;
     let fields = Fields::of(&result)
         .ok_or_else(|| CallError::Garbled("the result of `server/discover` is not an object".to_owned()))?;
@@ -423,14 +422,14 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
 }
 
 /// `initialize`, and the notification that ends it.
-async fn initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
-    let hello = ask_to_initialize(link).await?;
+async fn initialize(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, ConnectError> {
+    let hello = ask_to_initialize(link, capabilities).await?;
     begin_legacy(link, hello).await
 }
 
-async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
+async fn ask_to_initialize(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, ConnectError> {
     let mut params = Fields::new().with("protocolVersion", LEGACY_VERSIONS[0]);
-    params.set("capabilities", client_capabilities());
+    params.set("capabilities", capabilities.clone());
     params.set("clientInfo", client_info());
     let call = Call { timeout: None, ..Call::new(INITIALIZE, params, Duration::MAX) };
     let result = link.call(call).await.map_err(refused)?;

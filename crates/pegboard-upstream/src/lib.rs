@@ -41,6 +41,9 @@ pub use listing::{Item, ListKind, Lists};
 pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use presentation::{Presentation, PresentedTool, UnusedOverride};
 pub use redact::{HIDDEN, SecretFilter};
-pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
+pub use server::{
+    BreakerReport, CallClient, CallCounts, ClientOwner, ConnectionCounts, FailedStart, Report, State, UpdateSource,
+    Upstream,
+};
 pub use server_output::ServerOutput;
 pub use transport::local::{AnswerFuture, LocalClient, LocalServer};

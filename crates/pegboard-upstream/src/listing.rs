@@ -67,8 +67,8 @@ impl ListKind {
         }
     }
 
-    /// Returns the capability that a server with such a list declares.
-    fn capability(self) -> &'static str {
+    /// The capability without which a server has none.
+    pub(crate) fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Prompts => "prompts",

@@ -43,6 +43,8 @@ const MAX_UNFINISHED: Duration = Duration::from_secs(3600);
 pub(crate) struct Manifest {
     pub(crate) hello: Hello,
     pub(crate) lists: Lists,
+    /// Whether the server has asked a client anything.
+    pub(crate) asks: bool,
 }
 
 /// The folder of cached manifests.

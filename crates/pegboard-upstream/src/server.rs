@@ -1,14 +1,22 @@
 //! One server, kept running.
 
+mod calls;
+mod client;
+mod connections;
+mod differences;
 mod keeping;
 mod life;
+mod opening;
 mod pinning;
+mod pool;
 mod report;
 mod state;
+mod subscriptions;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
@@ -22,17 +30,17 @@ use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
-use tracing::Instrument as _;
 
-use self::{keeping::Kept, pinning::Pinned, report::Notes};
 pub use self::{
-    report::{BreakerReport, CallCounts, Report},
+    client::{CallClient, ClientOwner, UpdateSource},
+    report::{BreakerReport, CallCounts, ConnectionCounts, Report},
     state::State,
 };
-use pegboard_core::{
-    breaker::{Breaker, Transition},
-    locks::lock,
+use self::{
+    connections::LegacySupport, differences::Difference, keeping::Kept, pinning::Pinned, pool::Pool, report::Notes,
+    subscriptions::ClientSubscriptions,
 };
+use pegboard_core::{breaker::Breaker, locks::lock};
 use pegboard_mcp::{
     headers,
     json::{Fields, Raw},
@@ -40,16 +48,15 @@ use pegboard_mcp::{
 
 use crate::{
     auth::{Bearer, Logins},
-    call_queue::{CallQueue, CallerKey},
-    config::{ServerConfig, ServerLimits, TransportConfig},
-    connection::{Call, CallError, Link, Notice},
+    config::{ServerConfig, TransportConfig},
+    connection::{Asks, Link, Notice},
     environment::ReservedVariables,
     handshake::{ConnectError, Hello},
     listing::{Item, Lists},
     pins::Pins,
     redact::{Redactor, SharedSecrets},
     server_output::{OutputLog, ServerOutput},
-    trace,
+    call_queue::CallQueue,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -101,9 +108,6 @@ impl Crew {
     }
 }
 
-/// The connection, for whoever waits for it.
-type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
-
 /// A start that failed.
 #[derive(Debug)]
 pub struct FailedStart {
@@ -139,6 +143,18 @@ pub struct Upstream {
     has_warned_of_withheld: AtomicBool,
     breaker: Breaker,
     turns: Arc<CallQueue>,
+    /// The connections beside the catalog connection.
+    pool: Pool,
+    /// The subscriptions of clients on connections of their own.
+    client_subscriptions: ClientSubscriptions,
+    /// Whether it has asked a client anything.
+    asks: Arc<Asks>,
+    /// Whether it speaks the legacy protocol too, if the catalog connection is modern.
+    legacy_support: Mutex<LegacySupport>,
+    /// Differences between connections that were logged.
+    logged_differences: Mutex<BTreeSet<(String, Difference)>>,
+    /// The log level of connections that clients share.
+    shared_log_level: Mutex<Option<String>>,
     /// Its login, where it can have one.
     bearer: Option<Arc<Bearer>>,
     /// Where its lists are kept between runs.
@@ -176,6 +192,12 @@ impl Upstream {
             has_warned_of_withheld: AtomicBool::new(false),
             breaker,
             turns,
+            pool: Pool::default(),
+            client_subscriptions: ClientSubscriptions::default(),
+            asks: Arc::default(),
+            legacy_support: Mutex::default(),
+            logged_differences: Mutex::default(),
+            shared_log_level: Mutex::default(),
             bearer,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
@@ -273,84 +295,6 @@ impl Upstream {
         }
     }
 
-    /// Makes a call. A server that is stopped is started first, and one that has forgotten
-    /// us is connected again. One that did not answer several times in a row is not asked.
-    ///
-    /// # Errors
-    /// When the server refuses, is not there, or does not answer in time.
-    pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        self.call_for(CallerKey::default(), make).await
-    }
-
-    /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
-    /// more calls than the server may have at a time.
-    ///
-    /// # Errors
-    /// As for [`call`](Self::call); and when it was not the call's turn in time.
-    pub async fn call_for(&self, whose: CallerKey, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        let _using = Using::new(self);
-        let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
-        let work = async {
-            match self.turns.acquire(whose, self.config.timeouts.call).await {
-                Ok(_turn) => self.try_call(make).await,
-                Err(busy) => Err(CallError::Busy(busy)),
-            }
-        };
-        let outcome = work.instrument(span.clone()).await;
-        trace::record_outcome(&span, &outcome, began);
-        self.notes.called(&outcome, &self.redactor);
-        outcome
-    }
-
-    async fn try_call(&self, mut make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        let pass = self.breaker.admit(Instant::now().into_std()).map_err(CallError::Tripped)?;
-        let mut has_retried = false;
-        loop {
-            let (link, hello) = self.connected().await?;
-            let mut call = make(&hello);
-            // The caller may have decided by a list of an earlier run; the server has told its own since.
-            if self.is_held(&call) {
-                return Err(CallError::Held);
-            }
-            let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
-            let ServerLimits { argument_bytes, result_bytes, .. } = self.config.limits;
-            if bytes > argument_bytes {
-                return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
-            }
-            call.trace = trace::record_target(&call, &hello);
-            match link.call(call).await {
-                Err(CallError::SessionExpired) if !has_retried => {
-                    has_retried = true;
-                    self.gone(&link).await;
-                }
-                outcome => {
-                    let failure = outcome.as_ref().err().filter(|error| error.is_server_failure());
-                    match pass.record(failure.map(|error| error.to_string().into()), Instant::now().into_std()) {
-                        Transition::None => {}
-                        Transition::Opened => tracing::warn!(server = self.name(), "circuit breaker opened"),
-                        Transition::Closed => tracing::info!(server = self.name(), "circuit breaker closed"),
-                    }
-                    return outcome.and_then(|result| match result.get().len() {
-                        bytes if bytes > result_bytes => {
-                            Err(CallError::ResultTooLarge { bytes: Some(bytes), most: result_bytes })
-                        }
-                        _ => Ok(result),
-                    });
-                }
-            }
-        }
-    }
-
-    /// Whether the call is of a tool that must be approved first.
-    fn is_held(&self, call: &Call) -> bool {
-        let lists = self.lists();
-        if lists.held.is_empty() || call.method != "tools/call" {
-            return false;
-        }
-        let name = call.params.text("name").or_else(|| call.name.clone());
-        name.is_some_and(|name| lists.held.iter().any(|item| item.key == name))
-    }
-
     /// Tells the server something, if it is connected.
     pub async fn notify(&self, method: &str, params: Option<&Raw>) {
         let connection = self.connection.borrow().clone();
@@ -373,71 +317,13 @@ impl Upstream {
         }
     }
 
-    /// A usable connection, waited for as long as a start may take.
-    async fn connected(&self) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
-        let mut connection = self.connection.subscribe();
-        if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
-            return Ok(ready);
-        }
-        self.started(connection).instrument(trace::start_span(self.name())).await
-    }
-
-    /// Waits until the server has started, and starts it if need be.
-    async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
-        let failures = self.notes.failures();
-        // Whoever is called has waited long enough for others to be served.
-        self.crew.advance(Gate::Open);
-        let refuse = |reason: &str| Err(CallError::NotRunning(reason.into()));
-        match self.state() {
-            State::Disabled => return refuse("it is disabled"),
-            State::Stopped => return refuse("it was stopped"),
-            State::Failed { reason, .. } => return refuse(&reason),
-            // One that is about to start need not wait for its turn.
-            State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
-            State::Ready => {}
-        }
-        let ready = async {
-            let mut state = self.state.subscribe();
-            loop {
-                let usable = connection.borrow_and_update().clone();
-                if let Some(usable) = usable.filter(|(link, _)| link.close_reason().is_none()) {
-                    return Ok(usable);
-                }
-                match &*state.borrow_and_update() {
-                    State::Failed { reason, .. } => return refuse(reason),
-                    State::Disabled | State::Stopped => return refuse("it was stopped"),
-                    // What woke it was one try; the next call may make another.
-                    State::Lazy if self.notes.failures() > failures => {
-                        return refuse(&self.notes.last_failure());
-                    }
-                    // It may have gone to sleep after we looked.
-                    State::Lazy | State::Idle => self.wake.notify_one(),
-                    State::Starting | State::Ready => {}
-                }
-                tokio::select! {
-                    _ = connection.changed() => {}
-                    _ = state.changed() => {}
-                }
-            }
-        };
-        match tokio::time::timeout(self.config.timeouts.connect, ready).await {
-            Ok(ready) => ready,
-            Err(_) => refuse("it is still starting"),
-        }
-    }
-
-    /// Waits until a dead connection is no longer offered.
-    async fn gone(&self, link: &Arc<Link>) {
-        let mut connection = self.connection.subscribe();
-        let is_other =
-            |now: &Option<(Arc<Link>, Arc<Hello>)>| now.as_ref().is_none_or(|(now, _)| !Arc::ptr_eq(now, link));
-        let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
-    }
-
     /// Takes over what is known of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+        if old.asks.has_asked() {
+            self.asks.record();
+        }
     }
 
     /// Goes on with the counters of a predecessor.
@@ -470,23 +356,6 @@ impl Upstream {
     pub(crate) async fn stopped(&self) {
         let is_over = |state: &State| matches!(state, State::Stopped | State::Disabled);
         let _ = self.state.subscribe().wait_for(is_over).await;
-    }
-}
-
-/// Counts a call while it runs.
-struct Using<'a>(&'a Upstream);
-
-impl<'a> Using<'a> {
-    fn new(upstream: &'a Upstream) -> Self {
-        upstream.notes.calling();
-        Self(upstream)
-    }
-}
-
-impl Drop for Using<'_> {
-    fn drop(&mut self) {
-        self.0.notes.finished();
-        *lock(&self.0.last_used) = Instant::now();
     }
 }
 

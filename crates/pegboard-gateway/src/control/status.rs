@@ -287,12 +287,20 @@ impl Control {
 
     /// Returns the current values of the gauges.
     fn read_gauges(&self) -> GaugeValues {
-        let mut servers = BTreeMap::new();
+        let (mut servers, mut connections) = (BTreeMap::new(), BTreeMap::new());
         for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;
+            connections.insert(server.name().to_owned(), server.connection_counts());
         }
         let (sessions, tools) = (self.sessions.count(), self.tool_count());
-        GaugeValues { sessions, tools, servers, uptime: self.began.elapsed(), vectors: self.vector_status() }
+        GaugeValues {
+            sessions,
+            tools,
+            servers,
+            connections,
+            uptime: self.began.elapsed(),
+            vectors: self.vector_status(),
+        }
     }
 
     /// Returns the status of the embeddings endpoint, if there is one.

@@ -52,7 +52,8 @@ pub(crate) async fn serve(
     let (outlet, queue) = queue::channel(QUEUE);
     let writer = tokio::spawn(write_lines(queue, output));
     let mut stopping = entrance.shutdown.stopping.subscribe();
-    let pipe = Pipe { entrance, slot: Slot::default(), outlet, modern: Arc::default() };
+    let number = entrance.sessions.next_owner();
+    let pipe = Pipe { entrance, number, slot: Slot::default(), outlet, modern: Arc::default() };
     let mut lines = LineReader::new(input, MAX_LINE);
     let mut tasks = JoinSet::new();
     loop {
@@ -90,6 +91,8 @@ fn parse_line(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
 #[derive(Clone)]
 struct Pipe {
     entrance: DoorContext,
+    /// The number of the pipe, which no session has.
+    number: u64,
     slot: Slot,
     outlet: Outlet,
     /// Requests without a session, which can be cancelled by their number alone.
@@ -122,7 +125,7 @@ impl Pipe {
                     }
                 }
                 if let Some(session) = lock(&self.slot).as_ref() {
-                    session.handle_notification(&method, params.as_deref());
+                    self.entrance.sessions.handle_notification(session, &method, params.as_deref());
                 }
             }
             Message::Response { id, outcome } => {
@@ -180,6 +183,7 @@ impl Pipe {
         if let Some(session) = lock(&self.slot).take() {
             self.entrance.sessions.close(&session);
         }
+        self.entrance.sessions.release_pipe(self.number);
     }
 
     /// Returns the answer to a request; `None` if it was cancelled.
@@ -209,7 +213,8 @@ impl Pipe {
             client.check_version()?;
             let (id, operation) = incoming.into_operation(Methods::OfRequests)?;
             let (capabilities, log_level) = (Some(client.capabilities), client.log_level);
-            let client = Client { address: None, capabilities, log_level, progress, outlet, trace };
+            let client =
+                Client { address: None, pipe: Some(self.number), capabilities, log_level, progress, outlet, trace };
             return Ok(Request { id, caller, session: SessionRef::Stateless, operation, client });
         }
         let session = match (lock(&self.slot).clone(), incoming.method.as_str()) {
@@ -221,7 +226,8 @@ impl Pipe {
             }
         };
         let (id, operation) = incoming.into_operation(Methods::OfSessions)?;
-        let client = Client { address: None, capabilities: None, log_level: None, progress, outlet, trace };
+        let pipe = Some(self.number);
+        let client = Client { address: None, pipe, capabilities: None, log_level: None, progress, outlet, trace };
         Ok(Request { id, caller, session, operation, client })
     }
 }

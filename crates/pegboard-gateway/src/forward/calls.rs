@@ -186,6 +186,7 @@ impl Forwarder {
         let (events, received) = queue::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
+        let client = exchange.call_client(events.clone());
         let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
         let whose = exchange.on_behalf(self.setups.current().tokens.len() > 1);
         let trace = exchange.trace.clone();
@@ -210,7 +211,7 @@ impl Forwarder {
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
-            let result = upstream.call_for(whose, make).await.map_err(ForwardError::from);
+            let result = upstream.call_as(&client, whose, make).await.map_err(ForwardError::from);
             let room = result.as_ref().map_or(Ok(None), |result| limits.open_answer(party, result.get().len(), most));
             match room {
                 Ok(room) => UpstreamAnswer { result, era, room },
@@ -335,7 +336,7 @@ impl ForwardError {
         Some(match self {
             Self::LimitExceeded(LimitExceeded::Rate { .. }) => RejectReason::Rate,
             Self::LimitExceeded(LimitExceeded::Busy(_)) => RejectReason::CallerBusy,
-            Self::Lost(CallError::Busy(_)) => RejectReason::ServerBusy,
+            Self::Lost(CallError::Busy(_) | CallError::TooManyConnections { .. }) => RejectReason::ServerBusy,
             Self::Lost(CallError::Tripped(_)) => RejectReason::Breaker,
             Self::Lost(CallError::ArgumentsTooLarge { .. }) => RejectReason::ArgumentBytes,
             Self::Lost(CallError::ResultTooLarge { .. }) => RejectReason::ResultBytes,

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Weak};
 
 use pegboard_mcp::{
+    era::Era,
     json::{Fields, raw},
     rpc::Message,
 };
-use pegboard_upstream::Notice;
+use pegboard_upstream::{ClientOwner, Notice};
 use tokio::sync::mpsc;
 
 use super::Gateway;
@@ -43,7 +44,15 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
     let is_it = |viewer: &Viewer, subscribed: &str| {
         directory.entries(&viewer.selection).resource(subscribed) == Some((Arc::clone(server), uri.clone()))
     };
+    // A client gets the updates of the connection that its calls use.
+    let upstream = gateway.fleet.find(server);
+    let is_for = |owner: Option<ClientOwner>, era: Era| {
+        upstream.as_ref().is_some_and(|upstream| upstream.update_source(owner, era) == notice.source)
+    };
     for session in gateway.sessions.all() {
+        if !is_for(Some(ClientOwner::Session(session.owner)), Era::Legacy) {
+            continue;
+        }
         let viewer = session.viewer();
         let subscribed = lock(&session.subscriptions);
         let names: Vec<String> = subscribed.iter().filter(|name| is_it(&viewer, name)).cloned().collect();
@@ -54,5 +63,5 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
             session.send(line);
         }
     }
-    gateway.subscriptions.announce_resource_update(is_it, &params);
+    gateway.subscriptions.announce_resource_update(is_it, is_for, &params);
 }

@@ -39,7 +39,8 @@ fn request(caller: Caller, session: SessionRef, method: &str, params: &Value) ->
     let operation = Operation::parse(methods, method, Fields::of(&raw(params)).expect("an object"))?;
     let outlet = queue::channel(8).0;
     let trace = TraceContext::default();
-    let client = Client { address: None, capabilities: None, log_level: None, progress: None, outlet, trace };
+    let client =
+        Client { address: None, pipe: None, capabilities: None, log_level: None, progress: None, outlet, trace };
     Ok(Request { id: Id::from(1), caller, session, operation, client })
 }
 

@@ -24,7 +24,7 @@ use crate::{
     catalog::directory::Difference,
     ids::is_id,
     lock,
-    sessions::{ClientSession, Sessions, begin::SessionOwner},
+    sessions::{ClientSession, Sessions, begin::SessionOwner, subscriber},
     settings::Profile,
     setup::Setup,
     shares::Party,
@@ -238,7 +238,7 @@ impl Sessions {
         for uri in followed.into_iter().filter(|uri| self.catalog.may_subscribe(&viewer, uri)) {
             let is_admitted = self.subscriptions.add_uri(&mut lock(&session.subscriptions), &uri, party).is_ok();
             if is_admitted {
-                self.subscriptions.subscribe(&viewer.selection, &uri).await;
+                self.subscriptions.subscribe(&viewer.selection, subscriber(session), &uri).await;
             }
         }
         self.refresh_session(session, &self.catalog.catalog(), &Difference::default());

@@ -15,7 +15,7 @@ use pegboard_mcp::{
     json::{Fields, Raw},
     rpc::{Id, Message, RpcError},
 };
-use pegboard_upstream::queue;
+use pegboard_upstream::{Event, queue};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
@@ -61,6 +61,8 @@ pub(crate) struct ClientSession {
     /// Whether there can be more than one request.
     pub(crate) is_lasting: bool,
     pub(crate) subscriptions: Mutex<Subscriptions>,
+    /// Where servers reach the client between its requests.
+    pub(super) inbox: Mutex<Option<queue::Sender<Event>>>,
     used: Mutex<Instant>,
     /// When the mark of its last use on the disk was renewed.
     marked: Mutex<Instant>,
@@ -112,6 +114,7 @@ impl ClientSession {
             log_level: Mutex::default(),
             is_lasting: beginning.is_lasting,
             subscriptions: Mutex::default(),
+            inbox: Mutex::default(),
             used: Mutex::new(Instant::now()),
             marked: Mutex::new(Instant::now()),
             saved: AtomicU64::new(u64::MAX),
@@ -231,6 +234,11 @@ impl ClientSession {
         if let Some(cancelled) = lock(&self.running).remove(id) {
             cancelled.notify_one();
         }
+    }
+
+    /// Returns the stream for messages that belong to no request, if it is open.
+    pub(super) fn stream(&self) -> Option<Outlet> {
+        lock(&self.stream).clone().filter(|outlet| !outlet.is_closed())
     }
 
     /// Ends the stream for messages that belong to no request.

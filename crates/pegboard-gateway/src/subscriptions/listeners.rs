@@ -6,10 +6,12 @@ use std::sync::{
 };
 
 use pegboard_mcp::{
-    era::meta,
+    era::{Era, meta},
     json::{Fields, Raw},
     rpc::Message,
 };
+
+use pegboard_upstream::ClientOwner;
 
 use crate::{bounds::Subscriptions, caller::Viewer, exchange::Outlet, lock};
 
@@ -22,6 +24,8 @@ pub(super) struct Listener {
     pub(super) methods: Vec<&'static str>,
     pub(super) uris: Subscriptions,
     pub(super) viewer: Viewer,
+    /// The owner of its connections to servers.
+    pub(super) owner: Option<ClientOwner>,
 }
 
 impl Listener {
@@ -83,8 +87,13 @@ impl Listeners {
     }
 
     /// Notifies the listeners that want it that a resource has changed.
-    pub(super) fn announce_resource_update(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
-        for (_, one) in lock(&self.all).iter() {
+    pub(super) fn announce_resource_update(
+        &self,
+        is_it: impl Fn(&Viewer, &str) -> bool,
+        is_for: impl Fn(Option<ClientOwner>, Era) -> bool,
+        params: &Fields,
+    ) {
+        for (_, one) in lock(&self.all).iter().filter(|(_, one)| is_for(one.owner, Era::Modern)) {
             for uri in one.uris.iter().filter(|uri| is_it(&one.viewer, uri)) {
                 one.notify("notifications/resources/updated", params.clone().with("uri", uri));
             }

@@ -1,6 +1,5 @@
 //! Subscriptions alone.
 
-use pegboard_mcp::era::Era;
 use pegboard_upstream::queue;
 use serde_json::{Value, json};
 
@@ -10,6 +9,8 @@ use crate::{
     caller::Caller,
     testing::{self, PATIENCE, Server, TestParts, wait_until},
 };
+
+const CLIENT: Subscriber = Subscriber { owner: None, era: Era::Modern };
 
 const URI: &str = "toy://text";
 
@@ -26,12 +27,12 @@ async fn a_resource_is_watched_until_the_last_client_leaves() {
         let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
         let subscriptions = parts.subscriptions();
         let viewer = testing::exchange(Caller::Anybody, None).viewer;
-        subscriptions.subscribe(&viewer.selection, URI).await;
-        subscriptions.subscribe(&viewer.selection, URI).await;
+        subscriptions.subscribe(&viewer.selection, CLIENT, URI).await;
+        subscriptions.subscribe(&viewer.selection, CLIENT, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}");
-        subscriptions.unsubscribe(&viewer.selection, URI).await;
+        subscriptions.unsubscribe(&viewer.selection, CLIENT, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}: another client is left");
-        subscriptions.unsubscribe_all(&viewer, [URI.to_owned()]);
+        subscriptions.unsubscribe_all(&viewer, CLIENT, [URI.to_owned()]);
         wait_until("it is watched no longer", || server.watched().is_empty()).await;
     }
 }
@@ -53,8 +54,8 @@ async fn a_listener_gets_what_it_asked_for() {
     subscriptions.announce_list_change("notifications/prompts/list_changed", |_| true);
     subscriptions.announce_list_change("notifications/tools/list_changed", |_| false);
     subscriptions.announce_list_change("notifications/tools/list_changed", |_| true);
-    subscriptions.announce_resource_update(|_, uri| uri == "toy://other", &Fields::new());
-    subscriptions.announce_resource_update(|_, uri| uri == URI, &Fields::new());
+    subscriptions.announce_resource_update(|_, uri| uri == "toy://other", |_, _| true, &Fields::new());
+    subscriptions.announce_resource_update(|_, uri| uri == URI, |_, _| true, &Fields::new());
     let (changed, updated) = (next(&mut messages).await, next(&mut messages).await);
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(

@@ -6,6 +6,7 @@
 mod apps;
 mod calls;
 mod chained;
+mod connections;
 mod control;
 mod doors;
 mod eras;

@@ -44,6 +44,14 @@ pub enum CallError {
     /// It was not sent: too many others are running.
     #[error("concurrency limit of the server reached (`maxConcurrent`): {0}")]
     Busy(Busy),
+    /// It was not sent: the client needs a connection of its own, and there are too many.
+    #[error(
+        "connection limit of the server reached: {most} connections of single clients are open (`pegboard.maxConnections`)"
+    )]
+    TooManyConnections {
+        /// The limit.
+        most: usize,
+    },
     /// It was not sent: there is too much of it.
     #[error("arguments are {bytes} bytes, over the limit of {most} (`maxArgumentBytes`)")]
     ArgumentsTooLarge {
@@ -78,7 +86,12 @@ impl CallError {
     pub fn is_unsent(&self) -> bool {
         matches!(
             self,
-            Self::NotRunning(_) | Self::Held | Self::Busy(_) | Self::ArgumentsTooLarge { .. } | Self::Tripped(_)
+            Self::NotRunning(_)
+                | Self::Held
+                | Self::Busy(_)
+                | Self::TooManyConnections { .. }
+                | Self::ArgumentsTooLarge { .. }
+                | Self::Tripped(_)
         )
     }
 
@@ -104,7 +117,7 @@ impl CallError {
             Self::Unreachable(_) => "unreachable",
             Self::Tripped(_) => "tripped",
             Self::Held => "held",
-            Self::Busy(_) => "busy",
+            Self::Busy(_) | Self::TooManyConnections { .. } => "busy",
             Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
             Self::Garbled(_) => "garbled",
         }

@@ -3,7 +3,7 @@
 use pegboard_mcp::{json::Raw, rpc::RpcError};
 use tokio::sync::oneshot;
 
-use crate::queue::Measured;
+use crate::{queue::Measured, server::UpdateSource};
 
 /// Something that a server says or asks while a call is running.
 #[derive(Debug)]
@@ -40,4 +40,6 @@ pub struct Notice {
     pub method: String,
     /// More about it.
     pub params: Option<Raw>,
+    /// The connection that it came on.
+    pub source: UpdateSource,
 }

@@ -9,8 +9,8 @@ use pegboard_mcp::{
 };
 use serde_json::value::RawValue;
 
-use super::{CallError, Event, Link, Notice, calls::Outcome};
-use crate::listing::ListKind;
+use super::{CallError, Event, Link, Notice, SoleClient, calls::Outcome};
+use crate::{listing::ListKind, server::UpdateSource};
 
 /// Bytes of a log message that are told.
 const MAX_LOGGED: usize = 500;
@@ -47,7 +47,10 @@ impl Link {
 
     fn notified(&self, method: String, params: Option<Raw>, related: Option<u64>) {
         let fields = || Fields::of_optional(params.as_deref());
-        let caller = || self.calls.caller(related).map(|(_, events)| events);
+        let caller = || {
+            let of_call = self.calls.caller(related).map(|(_, events)| events);
+            of_call.or_else(|| self.client.as_ref().and_then(SoleClient::events))
+        };
         let events = match method.as_str() {
             "notifications/progress" => {
                 let call = fields().read::<u64>("progressToken").or(related);
@@ -75,7 +78,7 @@ impl Link {
         };
         let is_full = match events {
             Some(events) => events.try_send(Event::Notification { method, params }).is_err(),
-            None => self.notices.try_send(Notice { method, params }).is_err(),
+            None => self.notices.try_send(Notice { method, params, source: UpdateSource::Catalog }).is_err(),
         };
         if is_full {
             tracing::debug!(server = %self.server, "notification dropped: queue full");

@@ -13,7 +13,10 @@ use pegboard_mcp::{
 };
 use tokio::{sync::oneshot, task::AbortHandle};
 
-use super::{Event, Link};
+use super::{
+    Event, Link,
+    client::{SoleClient, is_question},
+};
 use crate::{queue, transport::Outgoing};
 
 /// How long a client may take to answer a question of a server.
@@ -124,10 +127,16 @@ impl Link {
         params: Option<Raw>,
         related: Option<u64>,
     ) -> impl Future<Output = Result<Raw, RpcError>> + Send + use<> {
-        let (call, caller) = self.calls.caller(related).unzip();
-        let asking = Asking::new(self, call);
+        if is_question(&method) && self.asks.record() {
+            tracing::debug!(server = %self.server, method, "first request of the server to a client");
+        }
+        let (call, caller) = match self.calls.caller(related) {
+            Some((call, events)) => (Some(call), Some(events)),
+            None => (None, self.client.as_ref().and_then(SoleClient::events)),
+        };
+        let (asking, is_shared) = (Asking::new(self, call), self.client.is_none());
         async move {
-            let outcome = answer(&method, params, caller).await;
+            let outcome = answer(&method, params, caller, is_shared).await;
             drop(asking);
             outcome
         }
@@ -135,7 +144,12 @@ impl Link {
 }
 
 /// The answer of whoever made the call, or ours.
-async fn answer(method: &str, params: Option<Raw>, caller: Option<queue::Sender<Event>>) -> Result<Raw, RpcError> {
+async fn answer(
+    method: &str,
+    params: Option<Raw>,
+    caller: Option<queue::Sender<Event>>,
+    is_shared: bool,
+) -> Result<Raw, RpcError> {
     match (method, caller) {
         ("ping", _) => Ok(raw(&Fields::new())),
         ("roots/list" | "sampling/createMessage" | "elicitation/create", Some(caller)) => {
@@ -153,9 +167,12 @@ async fn answer(method: &str, params: Option<Raw>, caller: Option<queue::Sender<
                 Err(_) => Err(RpcError::new(RpcError::INTERNAL, "the client did not respond in time")),
             }
         }
-        // Servers ask for roots as soon as they run; ours has none of its own.
-        ("roots/list", None) => Ok(raw(&serde_json::json!({"roots": []}))),
-        ("sampling/createMessage" | "elicitation/create", None) => {
+        // Servers ask for roots as soon as they run; a connection that clients share has none.
+        ("roots/list", None) if is_shared => Ok(raw(&serde_json::json!({"roots": []}))),
+        (_, None) if !is_shared && is_question(method) => {
+            Err(RpcError::new(RpcError::INTERNAL, "the client cannot be asked now"))
+        }
+        (_, None) if is_question(method) => {
             Err(RpcError::new(RpcError::INTERNAL, "cannot tell which client this request is for"))
         }
         _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
@@ -166,8 +183,7 @@ async fn answer(method: &str, params: Option<Raw>, caller: Option<queue::Sender<
 mod tests {
     use super::*;
     use crate::{
-        connection::{Call, CallError},
-        redact::Redactor,
+        connection::{Call, CallError, LinkSettings},
         transport::{
             Outbound,
             local::{AnswerFuture, LocalServer},
@@ -187,7 +203,7 @@ mod tests {
     async fn a_question_that_is_taken_back_does_not_keep_its_call_waiting() {
         let (notices, _) = tokio::sync::mpsc::channel(1);
         let outbound = Outbound::Local(Arc::new(Silent));
-        let link = Link::new("s".into(), Redactor::default(), outbound, notices, Arc::default(), 1024);
+        let link = Link::new(LinkSettings::test(notices), outbound);
         let (events, mut heard) = queue::channel(1);
         let limit = Duration::from_secs(10);
         let call = Call { events: Some(events), ..Call::new("tools/call", Fields::new(), limit) };

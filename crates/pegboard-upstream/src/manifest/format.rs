@@ -30,16 +30,19 @@ use crate::{
 const MAGIC: &str = "pegboard-manifest";
 
 /// Version of the format and of the processing of lists before they are stored.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The oldest version that is still read. Version 2 does not say whether a server asks.
+const OLDEST: u32 = 2;
 
 /// A signature that binds a content to a configuration and an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal([u8; BYTES]);
 
 impl Seal {
-    fn of(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Self {
+    fn of(version: u32, body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Self {
         let digest = digest(body);
-        Self(key.sign("seal", [VERSION.to_le_bytes().as_slice(), fingerprint.as_bytes(), &digest]))
+        Self(key.sign("seal", [version.to_le_bytes().as_slice(), fingerprint.as_bytes(), &digest]))
     }
 
     fn to_hex(self) -> String {
@@ -55,6 +58,8 @@ struct Body<'a> {
     capabilities: Fields,
     server_info: Option<Raw>,
     instructions: Option<String>,
+    #[serde(default)]
+    asks: bool,
     #[serde(borrow)]
     tools: Vec<Entry<'a>>,
     prompts: Vec<Entry<'a>>,
@@ -78,7 +83,7 @@ struct Entry<'a> {
 
 /// Returns the file of a manifest, and its seal.
 pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> (Vec<u8>, Seal) {
-    let Manifest { hello, lists } = manifest;
+    let Manifest { hello, lists, asks } = manifest;
     let body = Body {
         era: match hello.era {
             Era::Legacy => StoredEra::Legacy,
@@ -88,13 +93,14 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
         capabilities: hello.capabilities.clone(),
         server_info: hello.server_info.clone(),
         instructions: hello.instructions.clone(),
+        asks: *asks,
         tools: to_entries(&lists.offered),
         prompts: to_entries(&lists.prompts),
         resources: to_entries(&lists.resources),
         templates: to_entries(&lists.templates),
     };
     let body = pegboard_mcp::json::raw(&body);
-    let seal = Seal::of(body.get().as_bytes(), fingerprint, key);
+    let seal = Seal::of(VERSION, body.get().as_bytes(), fingerprint, key);
     (format!("{MAGIC} {VERSION} {}\n{}", seal.to_hex(), body.get()).into_bytes(), seal)
 }
 
@@ -111,8 +117,8 @@ fn to_items(entries: Vec<Entry<'_>>) -> Arc<Vec<Item>> {
 pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Result<(Manifest, Seal), ReadError> {
     let line = bytes.iter().take(MAX_LINE).position(|byte| *byte == b'\n').ok_or(ReadError::Version)?;
     let (line, body) = (String::from_utf8_lossy(&bytes[..line]), &bytes[line + 1..]);
-    let sealed = line.strip_prefix(&format!("{MAGIC} {VERSION} ")).ok_or(ReadError::Version)?;
-    let seal = Seal::of(body, fingerprint, key);
+    let (version, sealed) = version_and_seal(&line).ok_or(ReadError::Version)?;
+    let seal = Seal::of(version, body, fingerprint, key);
     if seal.to_hex() != sealed {
         return Err(ReadError::Seal);
     }
@@ -136,7 +142,24 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
         templates: to_items(body.templates),
         ..Lists::default()
     };
-    Ok((Manifest { hello, lists }, seal))
+    Ok((Manifest { hello, lists, asks: body.asks }, seal))
+}
+
+/// The file of a manifest as version 2 wrote it.
+#[cfg(test)]
+pub(super) fn encode_older(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
+    let (file, _) = encode(manifest, fingerprint, key);
+    let text = String::from_utf8(file).unwrap_or_default();
+    let body = text.split_once('\n').map(|(_, body)| body.replacen("\"asks\":true,", "", 1)).unwrap_or_default();
+    let seal = Seal::of(OLDEST, body.as_bytes(), fingerprint, key).to_hex();
+    format!("{MAGIC} {OLDEST} {seal}\n{body}").into_bytes()
+}
+
+/// Reads the first line of a file; `None` if this build does not read its version.
+fn version_and_seal(line: &str) -> Option<(u32, &str)> {
+    let (version, seal) = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
+    let version: u32 = version.parse().ok()?;
+    (OLDEST..=VERSION).contains(&version).then_some((version, seal))
 }
 
 /// Returns a fixed key and fingerprint.
@@ -156,7 +179,7 @@ pub(super) fn fixed_key() -> (Key, Fingerprint) {
 /// Returns `body` behind the line that seals it.
 #[cfg(fuzzing)]
 pub(super) fn seal_body(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
-    let seal = Seal::of(body, fingerprint, key).to_hex();
+    let seal = Seal::of(VERSION, body, fingerprint, key).to_hex();
     [format!("{MAGIC} {VERSION} {seal}\n").as_bytes(), body].concat()
 }
 

@@ -51,6 +51,9 @@ impl Upstream {
         if let Some((manifest, its)) = kept {
             seal = Some(its);
             *lock(&self.last_hello) = Some(Arc::new(manifest.hello));
+            if manifest.asks {
+                self.asks.record();
+            }
             let mut lists = manifest.lists;
             // Nothing is used before it was held against what was approved.
             if self.holds_unseen() {
@@ -121,7 +124,10 @@ impl Upstream {
         let _ = self.crew.gate.subscribe().wait_for(|gate| *gate >= Gate::Recalled).await;
         let Some(kept) = self.kept.get() else { return std::future::pending().await };
         loop {
-            kept.news.notified().await;
+            tokio::select! {
+                () = kept.news.notified() => {}
+                () = self.asks.asked_first() => kept.is_news.store(true, Ordering::Relaxed),
+            }
             self.save().await;
             tokio::time::sleep(PAUSE).await;
         }
@@ -133,7 +139,8 @@ impl Upstream {
         if !kept.is_news.swap(false, Ordering::Relaxed) {
             return;
         }
-        let manifest = Manifest { hello: (*hello).clone(), lists: (*self.lists()).clone() };
+        let asks = self.asks.has_asked();
+        let manifest = Manifest { hello: (*hello).clone(), lists: (*self.lists()).clone(), asks };
         let (manifests, fingerprint, seal) = (Arc::clone(&kept.manifests), kept.fingerprint, Arc::clone(&kept.seal));
         let written = tokio::task::spawn_blocking(move || {
             let known = *lock(&seal);

@@ -6,30 +6,26 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::{locks::lock, naming::fnv1a, text};
-use pegboard_mcp::{era::Era, json::Fields, rpc::RpcError};
-use serde_json::json;
+use pegboard_core::{locks::lock, text};
+use pegboard_mcp::era::Era;
 use tokio::{
     sync::{mpsc, watch},
-    task::AbortHandle,
     time::Instant,
 };
 
-use super::{FailedStart, Gate, State, Upstream, why_not_connected};
+use super::{
+    FailedStart, Gate, State, Upstream,
+    opening::{Listening, OpenConnection, Opening, STEADY, pause, process_ended},
+    why_not_connected,
+};
 use crate::{
     config::TransportConfig,
-    connection::{Call, CallError, Link, Notice},
-    environment::{self, Environment},
-    handshake::{self, ConnectError, Connected, Hello, Means},
+    connection::{Link, Notice},
+    environment,
+    handshake::{self, ConnectError},
     listing::{self, Lists},
     transport::stdio::Process,
 };
-
-/// How long to wait before the first restart; it doubles with every failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-
-/// The longest pause between restarts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How often a server may forget us before that counts as a failure.
 const MAX_RECONNECTS: u32 = 3;
@@ -46,14 +42,8 @@ const FIRST_TURN: Duration = Duration::from_secs(10);
 /// Reasons of failures in a row that are logged as warnings.
 const MAX_WARNINGS: usize = 3;
 
-/// A server that ran this long has not failed to start.
-const STEADY: Duration = Duration::from_secs(30);
-
 /// Bytes of the reason that is told for a failure.
 const MAX_REASON: usize = 2000;
-
-/// Notifications of a server that wait to be looked at.
-const NOTICES: usize = 1024;
 
 impl Upstream {
     /// Keeps the server running until it is stopped.
@@ -72,6 +62,7 @@ impl Upstream {
             () = self.keep() => {}
             () = self.watch_approvals() => {}
         }
+        self.pool.emptied().await;
         self.write_waiting().await;
         self.save().await;
         self.enter(State::Stopped);
@@ -242,10 +233,9 @@ impl Upstream {
 
     /// One life of the server, from its start to its end.
     async fn live(&self, era: &mut Option<Era>) -> Ended {
-        let (notices, mut noticed) = mpsc::channel(NOTICES);
         let limit = self.config.timeouts.connect;
         let mut stop = self.stop.subscribe();
-        let connecting = tokio::time::timeout(limit, self.connect(*era, notices));
+        let connecting = tokio::time::timeout(limit, self.open_catalog(*era));
         let connected = tokio::select! {
             connected = connecting => connected,
             _ = stop.wait_for(|stop| *stop) => return Ended::Failed("stopped".to_owned()),
@@ -266,13 +256,13 @@ impl Upstream {
                 return self.refused(ConnectError::Timeout(limit));
             }
         };
-        let (Connected { link, hello, mut process, closing }, _listening) = connected;
-        closing.disarm();
+        let (OpenConnection { link, hello, mut process, mut notices, closing: _closing }, _listening) = connected;
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "server ready");
         link.set_ready();
         *lock(&self.failed_start) = None;
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
+        self.reset_legacy_support();
         *lock(&self.last_used) = Instant::now();
         self.notes.set_pid(process.as_ref().and_then(Process::pid));
         self.learned();
@@ -280,8 +270,8 @@ impl Upstream {
         self.enter(State::Ready);
         let ended = tokio::select! {
             reason = link.closed() => reason.to_string(),
-            reason = child_ended(&mut process) => reason,
-            () = self.attend(&link, &mut noticed) => "closed".to_owned(),
+            reason = process_ended(&mut process) => reason,
+            () = self.attend(&link, &mut notices) => "closed".to_owned(),
             () = self.unused() => String::new(),
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
@@ -320,12 +310,6 @@ impl Upstream {
         Ended::Failed(reason)
     }
 
-    /// The variables of its program, as the latest configuration has it.
-    fn environment(&self) -> Environment {
-        let reserved = lock(&self.crew.reserved).clone();
-        Environment::of(&self.config, &reserved)
-    }
-
     /// The withheld variables that the server may have failed without; once in a series of
     /// failures they are logged.
     fn warn_of_withheld(&self, has_started: bool) -> Vec<String> {
@@ -352,37 +336,25 @@ impl Upstream {
     }
 
     /// Connects, listens and lists, in this order, so that no change is missed.
-    async fn connect(
-        &self,
-        era: Option<Era>,
-        notices: mpsc::Sender<Notice>,
-    ) -> Result<(Connected, Listening), ConnectError> {
+    async fn open_catalog(&self, era: Option<Era>) -> Result<(OpenConnection, Listening), ConnectError> {
         self.talk.clear();
-        if let Some(bearer) = &self.bearer {
-            bearer.clear_cache().await;
-        }
-        let environment = self.environment();
-        let means = Means {
-            supervisor: &self.crew.supervisor,
-            environment: &environment,
-            bearer: self.bearer.as_ref(),
-            redactor: self.redactor.clone(),
+        let opening = Opening {
+            era,
+            transport: &self.config.transport,
+            capabilities: &handshake::shared_capabilities(),
+            client: None,
             talk: Arc::clone(&self.talk),
         };
-        let connected = handshake::connect(&self.config, era, means, notices).await?;
-        let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
-        let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
-        let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;
+        let connection = self.open(opening).await?;
+        let listening = Listening::start(&connection, self.watched.subscribe());
+        let listed = listing::list_all(&connection.link, &connection.hello, self.config.timeouts.connect).await;
         match listed {
             Ok(lists) => {
                 self.publish(lists).await;
-                Ok((connected, listening))
+                Ok((connection, listening))
             }
             Err(error) => {
-                connected.link.close("cannot list the server's tools");
-                if let Some(process) = connected.process {
-                    process.stop().await;
-                }
+                connection.close("cannot list the server's tools".to_owned()).await;
                 Err(ConnectError::Refused(error))
             }
         }
@@ -447,64 +419,9 @@ impl Upstream {
     }
 }
 
-/// A server's notification stream, ended when dropped.
-struct Listening(AbortHandle);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// Why a life of a server ended.
 enum Ended {
     Idle,
     Reconnect,
     Failed(String),
-}
-
-async fn child_ended(process: &mut Option<Process>) -> String {
-    match process {
-        Some(process) => process.wait().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Doubles with every failure; a little different for every server, so that they do not
-/// all come back at once.
-fn pause(server: &str, failures: u32) -> Duration {
-    let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE);
-    let share = fnv1a(server.bytes(), u64::from(failures)) % 256;
-    pause.mul_f64(0.75 + share as f64 / 512.0)
-}
-
-/// Keeps a modern server's notification stream open.
-async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<Vec<String>>) {
-    if hello.era != Era::Modern {
-        return;
-    }
-    let mut failures = 0;
-    loop {
-        let uris = watched.borrow_and_update().clone();
-        let filter = json!({
-            "toolsListChanged": true,
-            "promptsListChanged": true,
-            "resourcesListChanged": true,
-            "resourceSubscriptions": uris,
-        });
-        let params = Fields::new().with("notifications", &filter);
-        let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
-        let began = Instant::now();
-        let ended = tokio::select! {
-            ended = link.call(call) => ended,
-            _ = watched.changed() => continue,
-        };
-        match ended {
-            Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => return,
-            Err(CallError::Closed(_)) => return,
-            _ => {}
-        }
-        failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
-        tokio::time::sleep(pause(&link.server, failures)).await;
-    }
 }

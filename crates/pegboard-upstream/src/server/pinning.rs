@@ -36,7 +36,7 @@ impl Upstream {
     }
 
     /// Where its approvals are kept, if anybody looks at them.
-    fn approvals(&self) -> Option<&Arc<Pins>> {
+    pub(super) fn approvals(&self) -> Option<&Arc<Pins>> {
         // A server that is part of this program changes with it alone; it is pinned only where
         // that is set.
         let is_own = matches!(self.config.transport, TransportConfig::Local(_)) && self.config.pinning.is_none();

@@ -56,6 +56,8 @@ pub struct Report {
     pub calls: CallCounts,
     /// Whether they are refused.
     pub breaker: BreakerReport,
+    /// Its connections beside the one that its lists come from.
+    pub connections: ConnectionCounts,
     /// What last went wrong with it.
     pub last_error: Option<String>,
 }
@@ -72,6 +74,20 @@ pub struct CallCounts {
     pub total: u64,
     /// Those that it did not answer. What it refuses is an answer.
     pub failed: u64,
+}
+
+/// The connections of a server beside the one that its lists come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConnectionCounts {
+    /// `auto`, `shared` or `own`, as it is configured.
+    pub mode: String,
+    /// Whether the server has asked a client anything.
+    pub asks: bool,
+    /// Those that clients share.
+    pub shared: usize,
+    /// Those that belong to single clients.
+    pub own: usize,
 }
 
 /// What a server's circuit breaker does.
@@ -189,6 +205,13 @@ impl Notes {
 }
 
 impl Upstream {
+    /// Returns the number of its connections beside the one that its lists come from.
+    pub fn connection_counts(&self) -> ConnectionCounts {
+        let (shared, own) = self.pool.counts();
+        let mode = self.config.connections.mode.as_str().to_owned();
+        ConnectionCounts { mode, asks: self.asks.has_asked(), shared, own }
+    }
+
     /// How it is now.
     pub fn report(&self) -> Report {
         let (state, lists, hello) = (self.state(), self.lists(), self.hello());
@@ -234,6 +257,7 @@ impl Upstream {
                 failures,
                 retry_in_ms: refused_for.map(millis),
             },
+            connections: self.connection_counts(),
             last_error: lock(&self.notes.last_error).clone(),
         }
     }

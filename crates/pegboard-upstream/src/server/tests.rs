@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    fleet::{Fleet, FleetOptions},
+    connection::Call,
+    fleet::Fleet,
     transport::local::{AnswerFuture, LocalServer},
 };
 

@@ -404,7 +404,10 @@ mod tests {
     use tokio::{io::AsyncReadExt, net::TcpListener, sync::mpsc};
 
     use super::*;
-    use crate::{connection::Call, redact::Redactor, transport::Outbound};
+    use crate::{
+        connection::{Call, LinkSettings},
+        transport::Outbound,
+    };
 
     /// A request that is never answered must not outlive its connection.
     #[tokio::test]
@@ -414,7 +417,7 @@ mod tests {
         let client = Arc::new(HttpClient::new(&url, &[], None).expect("a client"));
         let (notices, _) = mpsc::channel(1);
         let outbound = Outbound::Http(Arc::clone(&client));
-        let link = Link::new("s".into(), Redactor::default(), outbound, notices, Arc::default(), 1024);
+        let link = Link::new(LinkSettings::test(notices), outbound);
         let listening = tokio::spawn(client.listen(Arc::clone(&link)));
         let (mut heard, _) = listener.accept().await.expect("it listens");
         let call = Call::new("tools/call", Fields::new(), Duration::from_secs(600));

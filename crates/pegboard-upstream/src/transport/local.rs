@@ -28,6 +28,12 @@ pub trait LocalServer: Send + Sync + fmt::Debug {
     fn connected(&self, client: LocalClient) {
         drop(client);
     }
+
+    /// Returns a server for one more connection, with a state of its own. `None`, the default: there
+    /// is one connection, which all clients share.
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        None
+    }
 }
 
 /// The client of a local server, for notifications and questions.

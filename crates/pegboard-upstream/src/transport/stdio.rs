@@ -397,14 +397,9 @@ mod tests {
             ServerProgram { command: "sh", args: &args, environment: &environment, cwd: None, supervisor, namespace };
         let (sender, unattached) = start(&program).expect("it starts").split();
         let (notices, _) = mpsc::channel(1);
-        let link = Link::new(
-            "s".into(),
-            crate::redact::Redactor::default(),
-            crate::transport::Outbound::Stdio(sender),
-            notices,
-            Arc::default(),
-            max_message,
-        );
+        let settings =
+            crate::connection::LinkSettings { max_message, ..crate::connection::LinkSettings::test(notices) };
+        let link = Link::new(settings, crate::transport::Outbound::Stdio(sender));
         let process = unattached.attach(&link);
         (link, process)
     }

@@ -76,7 +76,7 @@ pub(super) async fn post(entrance: &DoorContext, arrival: &Arrival, messages: Ve
             }
             other => {
                 if let Some(session) = &session {
-                    legacy::handle_client_message(session, other);
+                    legacy::handle_client_message(entrance, session, other);
                 }
             }
         }

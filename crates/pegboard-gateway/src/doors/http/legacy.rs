@@ -58,7 +58,7 @@ pub(super) fn read(arrival: &Arrival, incoming: Incoming, outlet: Outlet) -> Res
     let (progress, trace) = (incoming.progress(), incoming.opening.trace.clone());
     let (id, operation) = incoming.into_operation(Methods::OfSessions)?;
     let (address, capabilities, log_level) = (arrival.address, None, None);
-    let client = Client { address, capabilities, log_level, progress, outlet, trace };
+    let client = Client { address, pipe: None, capabilities, log_level, progress, outlet, trace };
     Ok(Request { id, caller: arrival.caller, session, operation, client })
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn session(entrance: &DoorContext, arrival: &Arrival) -> Result
 /// Accepts a notification or a response of a client.
 async fn accept_message(entrance: &DoorContext, arrival: &Arrival, posted: PostedMessage) -> Response<Body> {
     match session(entrance, arrival).await {
-        Ok(Some(session)) => handle_client_message(&session, posted),
+        Ok(Some(session)) => handle_client_message(entrance, &session, posted),
         Ok(None) => {}
         Err(failure) => return HttpAnswer::rejected(None, failure).into_response(),
     }
@@ -82,9 +82,11 @@ async fn accept_message(entrance: &DoorContext, arrival: &Arrival, posted: Poste
 }
 
 /// Handles a notification or a response of the client of a session.
-pub(super) fn handle_client_message(session: &ClientSession, posted: PostedMessage) {
+pub(super) fn handle_client_message(entrance: &DoorContext, session: &ClientSession, posted: PostedMessage) {
     match posted {
-        PostedMessage::Notification { method, params } => session.handle_notification(&method, params.as_deref()),
+        PostedMessage::Notification { method, params } => {
+            entrance.sessions.handle_notification(session, &method, params.as_deref());
+        }
         PostedMessage::Response { id: Some(id), outcome } => _ = session.answer(&id, outcome),
         PostedMessage::Response { id: None, .. } | PostedMessage::Request(_) => {}
     }

@@ -53,6 +53,7 @@ fn read(arrival: Arrival, incoming: Incoming, outlet: Outlet) -> Result<Request,
     }
     let client = Client {
         address: arrival.address,
+        pipe: None,
         capabilities: Some(client.capabilities),
         log_level: client.log_level,
         progress,

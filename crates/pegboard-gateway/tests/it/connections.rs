@@ -1,0 +1,412 @@
+//! Which connection to a server a client's calls use, and whom the server asks.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use pegboard_core::Selection;
+use pegboard_gateway::GatewaySettings;
+use pegboard_mcp::{
+    era::Era,
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+};
+use pegboard_upstream::{
+    Answering, LocalClient, LocalServer,
+    config::{ConnectionMode, ServerConfig, TransportConfig},
+};
+use serde_json::{Value, json};
+
+use super::{
+    tokens::token,
+    world::{Events, Legacy, World, plain, text, tool, until},
+};
+
+/// The key of the capabilities in `_meta`.
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// What all connections of a server share.
+struct Shop {
+    eras: Vec<Era>,
+    /// Connections beside the first that are open.
+    open: AtomicUsize,
+    /// The eras and capabilities of all handshakes that were accepted.
+    greetings: Mutex<Vec<(Era, Value)>>,
+    /// Whether it asks for the roots as soon as it is initialized.
+    asks_at_start: bool,
+}
+
+/// One connection of a server: `count` counts its calls, `ask` asks what it is told to ask, `roots`
+/// asks for the roots.
+struct Counter {
+    shop: Arc<Shop>,
+    client: Mutex<Option<LocalClient>>,
+    calls: AtomicUsize,
+    is_further: bool,
+    is_open: AtomicBool,
+    /// The answer to the roots that were asked for at the start.
+    roots: Mutex<Option<String>>,
+    subscribed: AtomicUsize,
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Counter")
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        if self.is_further && self.is_open.load(Ordering::SeqCst) {
+            self.shop.open.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shop {
+    fn new(eras: &[Era]) -> Arc<Self> {
+        Arc::new(Self::with(eras, false))
+    }
+
+    fn with(eras: &[Era], asks_at_start: bool) -> Self {
+        Self { eras: eras.to_vec(), open: AtomicUsize::new(0), greetings: Mutex::default(), asks_at_start }
+    }
+
+    fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    fn greetings(&self) -> Vec<(Era, Value)> {
+        lock(&self.greetings).clone()
+    }
+
+    fn config(self: &Arc<Self>, mode: ConnectionMode) -> ServerConfig {
+        let first = Counter::new(self, false);
+        let mut config = ServerConfig::new("shop", TransportConfig::Local(Arc::new(first)));
+        config.connections.mode = mode;
+        config
+    }
+}
+
+impl Counter {
+    fn new(shop: &Arc<Shop>, is_further: bool) -> Self {
+        Self {
+            shop: Arc::clone(shop),
+            client: Mutex::default(),
+            calls: AtomicUsize::new(0),
+            is_further,
+            is_open: AtomicBool::new(false),
+            roots: Mutex::default(),
+            subscribed: AtomicUsize::new(0),
+        }
+    }
+
+    fn client(&self) -> LocalClient {
+        lock(&self.client).clone().expect("it is connected")
+    }
+
+    fn greet(&self, era: Era, capabilities: Option<Raw>) -> Result<Raw, RpcError> {
+        if !self.shop.eras.contains(&era) {
+            return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing"));
+        }
+        let capabilities = capabilities.map(|raw| serde_json::from_str(raw.get()).expect("JSON"));
+        lock(&self.shop.greetings).push((era, capabilities.unwrap_or_default()));
+        let own = json!({"tools": {}, "resources": {"subscribe": true}});
+        Ok(match era {
+            Era::Modern => raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": own})),
+            Era::Legacy => raw(&json!({"protocolVersion": "2025-11-25", "capabilities": own})),
+        })
+    }
+
+    async fn call(&self, params: Fields) -> Result<Raw, RpcError> {
+        let arguments = params.object("arguments").unwrap_or_default();
+        let answer = match params.text("name").as_deref() {
+            Some("count") => (self.calls.fetch_add(1, Ordering::SeqCst) + 1).to_string(),
+            Some("start_roots") => lock(&self.roots).clone().unwrap_or_default(),
+            Some("update") => {
+                assert!(self.subscribed.load(Ordering::SeqCst) > 0, "nobody has subscribed here");
+                self.client().notify("notifications/resources/updated", Some(raw(&json!({"uri": "toy://text"}))));
+                "updated".to_owned()
+            }
+            _ => {
+                let question = raw(&json!({"message": arguments.text("text").unwrap_or_default()}));
+                self.client().ask("elicitation/create", Some(question)).await?.get().to_owned()
+            }
+        };
+        Ok(raw(&json!({"content": [{"type": "text", "text": answer}]})))
+    }
+}
+
+impl LocalServer for Counter {
+    fn connected(&self, client: LocalClient) {
+        if self.is_further && !self.is_open.swap(true, Ordering::SeqCst) {
+            self.shop.open.fetch_add(1, Ordering::SeqCst);
+        }
+        *lock(&self.client) = Some(client);
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self::new(&self.shop, true)))
+    }
+
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+        Box::pin(async move {
+            let fields = Fields::of_optional(params.as_deref());
+            match method {
+                "server/discover" => {
+                    let meta = fields.object("_meta").unwrap_or_default();
+                    self.greet(Era::Modern, meta.get(CAPABILITIES).map(ToOwned::to_owned))
+                }
+                "initialize" => {
+                    let greeting = self.greet(Era::Legacy, fields.get("capabilities").map(ToOwned::to_owned));
+                    if self.shop.asks_at_start && self.is_further {
+                        let roots = self.client().ask("roots/list", None).await;
+                        *lock(&self.roots) =
+                            Some(roots.map_or_else(|error| error.to_string(), |raw| raw.get().to_owned()));
+                    }
+                    greeting
+                }
+                "tools/list" => {
+                    let tools = ["count", "ask", "start_roots", "update"].map(|name| tool(name, name));
+                    Ok(raw(&json!({"tools": tools})))
+                }
+                "tools/call" => self.call(fields).await,
+                "resources/list" => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
+                "resources/subscribe" => {
+                    self.subscribed.fetch_add(1, Ordering::SeqCst);
+                    Ok(raw(&json!({})))
+                }
+                "resources/unsubscribe" => Ok(raw(&json!({}))),
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+}
+
+async fn world(shop: &Arc<Shop>, mode: ConnectionMode) -> World {
+    World::new(vec![shop.config(mode)], plain()).await
+}
+
+/// The capabilities of clients that can be asked.
+fn able() -> Value {
+    json!({"elicitation": {}, "roots": {"listChanged": true}})
+}
+
+async fn count(client: &Legacy) -> String {
+    client.call("count", "{}").await
+}
+
+/// Calls `ask` with a text, answers with the text of the question, and returns the answer.
+async fn ask(client: &Legacy, asked: &str) -> String {
+    let call = json!({"name": "ask", "arguments": {"text": asked}});
+    let reply = client
+        .request_answering("tools/call", call, |question| {
+            assert_eq!(question["params"]["message"], asked, "another client's question");
+            json!({"action": "accept", "content": {"said": asked}})
+        })
+        .await;
+    text(&reply)
+}
+
+async fn modern_count(world: &World, holder: Option<usize>, capabilities: &Value) -> String {
+    let params = json!({"name": "count", "arguments": {}, "_meta": {CAPABILITIES: capabilities}});
+    text(&world.modern_messages(holder, "tools/call", params, &[]).await.2.pop().expect("a response"))
+}
+
+#[tokio::test]
+async fn a_connection_speaks_the_era_of_its_clients() {
+    // The eras of the server, and how often it is greeted in each of them.
+    for (eras, mode, expected) in [
+        (&[Era::Legacy, Era::Modern][..], ConnectionMode::Shared, [1, 1]),
+        (&[Era::Legacy, Era::Modern][..], ConnectionMode::Auto, [1, 1]),
+        (&[Era::Legacy], ConnectionMode::Shared, [1, 0]),
+        (&[Era::Modern], ConnectionMode::Shared, [0, 1]),
+    ] {
+        let shop = Shop::new(eras);
+        let world = world(&shop, mode).await;
+        let [ann, bob] = [world.legacy().await, world.legacy().await];
+        assert_eq!([count(&ann).await, count(&bob).await], ["1", "2"], "{eras:?}");
+        let modern = modern_count(&world, None, &json!({})).await;
+        assert_eq!(modern, if eras.len() == 2 { "1" } else { "3" }, "{eras:?}");
+        let greeted = [Era::Legacy, Era::Modern]
+            .map(|era| shop.greetings().iter().filter(|(greeted, _)| *greeted == era).count());
+        assert_eq!(greeted, expected, "{eras:?}");
+        let counts = world.gateway.servers()[0].connection_counts();
+        assert_eq!((counts.own, counts.shared), (0, usize::from(eras.len() == 2)), "{eras:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_its_own_connection_is_declared_as_it_is_and_leaves_nothing() {
+    let shop = Shop::new(&[Era::Legacy, Era::Modern]);
+    let world = world(&shop, ConnectionMode::Own).await;
+    let ann = world.legacy_with(None, "ann", able()).await;
+    let bob = world.legacy_with(None, "bob", json!({})).await;
+    assert_eq!(shop.open(), 0, "nothing was called yet");
+    assert_eq!([count(&ann).await, count(&ann).await, count(&bob).await], ["1", "2", "1"]);
+    let declared: Vec<Value> = shop.greetings().into_iter().skip(1).map(|(_, capabilities)| capabilities).collect();
+    assert_eq!(declared, [able(), json!({})]);
+    assert_eq!(shop.open(), 2);
+    let counts = world.gateway.servers()[0].connection_counts();
+    assert_eq!((counts.mode.as_str(), counts.own, counts.shared), ("own", 2, 0));
+    assert_eq!(world.metric("pegboard_connections{server=\"shop\",kind=\"own\"}").await, 2);
+    assert_eq!(ann.end().await, 200);
+    until("the connection of a session ends with it", async || shop.open() == 1).await;
+    assert_eq!(count(&bob).await, "2");
+    // An anonymous client without a session gets a connection for one call.
+    assert_eq!(modern_count(&world, None, &json!({})).await, "1");
+    assert_eq!(modern_count(&world, None, &json!({})).await, "1");
+    until("it ends with the call", async || shop.open() == 1).await;
+    world.gateway.stop().await;
+    until("everything ends with the gateway", async || shop.open() == 0).await;
+}
+
+#[tokio::test]
+async fn holders_of_tokens_have_connections_of_their_own() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let tokens = ["ann", "bob"].map(|name| token(name, Selection::everything())).to_vec();
+    let settings = GatewaySettings { tokens, ..plain() };
+    let servers = vec![shop.config(ConnectionMode::Own)];
+    let world = World::new(servers.clone(), settings.clone()).await;
+    let (ann, bob) = (Some(0), Some(1));
+    let counts = [
+        modern_count(&world, ann, &json!({})).await,
+        modern_count(&world, ann, &json!({})).await,
+        modern_count(&world, bob, &json!({})).await,
+        modern_count(&world, ann, &able()).await,
+    ];
+    assert_eq!(counts, ["1", "2", "1", "1"], "by token and declared capabilities");
+    assert_eq!(shop.open(), 3);
+    let only_bob = GatewaySettings { tokens: settings.tokens[1..].to_vec(), ..settings };
+    world.gateway.reconfigure(servers, only_bob, None).await;
+    until("a token that was removed leaves nothing", async || shop.open() == 1).await;
+}
+
+#[tokio::test]
+async fn clients_that_are_asked_at_the_same_time_get_their_own_questions() {
+    let rounds = std::env::var("PEGBOARD_QUESTION_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(50);
+    let shop = Shop::new(&[Era::Legacy]);
+    let world = world(&shop, ConnectionMode::Own).await;
+    let [ann, bob] = [world.legacy_with(None, "ann", able()).await, world.legacy_with(None, "bob", able()).await];
+    for round in 0..rounds {
+        let [anns, bobs] = ["ann", "bob"].map(|name| format!("{name} {round}"));
+        let (of_ann, of_bob) = tokio::join!(ask(&ann, &anns), ask(&bob, &bobs));
+        assert!(of_ann.contains(&anns) && of_bob.contains(&bobs), "{of_ann} {of_bob}");
+    }
+    assert_eq!(shop.open(), 2);
+}
+
+#[tokio::test]
+async fn modern_clients_that_are_asked_at_the_same_time_get_their_own_questions() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let tokens = vec![token("ann", Selection::everything())];
+    let world = World::new(vec![shop.config(ConnectionMode::Own)], GatewaySettings { tokens, ..plain() }).await;
+    let with = |mut params: Value| {
+        params["_meta"] = json!({CAPABILITIES: able()});
+        params
+    };
+    let mut open = Vec::new();
+    for number in 0..8 {
+        let call = json!({"name": "ask", "arguments": {"text": format!("question {number}")}});
+        let asked = world.modern_messages(Some(0), "tools/call", with(call.clone()), &[]).await.2.pop().expect("one");
+        assert_eq!(asked["result"]["inputRequests"]["question"]["params"]["message"], format!("question {number}"));
+        open.push((call, asked["result"]["requestState"].clone()));
+    }
+    assert_eq!(shop.open(), 8, "a call that waits keeps its connection");
+    for (number, (mut call, state)) in open.into_iter().enumerate().rev() {
+        call["inputResponses"] = json!({"question": {"action": "accept", "content": {"n": number}}});
+        call["requestState"] = state;
+        let done = world.modern_messages(Some(0), "tools/call", with(call), &[]).await.2.pop().expect("one");
+        assert!(text(&done).contains(&format!("\"n\":{number}")), "{done}");
+    }
+    until("only the holder's connection is left", async || shop.open() == 1).await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_gets_connections_for_each_client() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let world = world(&shop, ConnectionMode::Auto).await;
+    let [ann, bob] = [world.legacy_with(None, "ann", able()).await, world.legacy_with(None, "bob", able()).await];
+    assert_eq!([count(&ann).await, count(&bob).await], ["1", "2"], "shared at first");
+    assert!(!world.gateway.servers()[0].connection_counts().asks);
+    assert!(ask(&ann, "first").await.contains("first"));
+    assert!(world.gateway.servers()[0].connection_counts().asks);
+    assert_eq!([count(&ann).await, count(&bob).await], ["1", "1"], "apart from then on");
+    let (of_ann, of_bob) = tokio::join!(ask(&ann, "second"), ask(&bob, "third"));
+    assert!(of_ann.contains("second") && of_bob.contains("third"));
+    assert_eq!(shop.open(), 2);
+}
+
+#[tokio::test]
+async fn a_shared_connection_refuses_what_could_be_anothers() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let world = world(&shop, ConnectionMode::Shared).await;
+    let [ann, bob] = [world.legacy_with(None, "ann", able()).await, world.legacy_with(None, "bob", able()).await];
+    let call = |text: &str| json!({"name": "ask", "arguments": {"text": text}});
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call("of ann")});
+    let mut events = Events::new(ann.send(&body).await);
+    let question = events.message().await;
+    assert_eq!(question["params"]["message"], "of ann");
+    // While a call of another client runs, nobody can tell whose the next question is.
+    let refused = bob.request("tools/call", call("of bob")).await;
+    assert!(refused.to_string().contains("cannot tell which client this request is for"), "{refused}");
+    let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
+    assert_eq!(ann.send(&reply).await.status().as_u16(), 202);
+    assert!(text(&events.message().await).contains("decline"));
+    assert_eq!(shop.open(), 0);
+}
+
+#[tokio::test]
+async fn roots_that_are_asked_for_at_the_start_are_those_of_the_client() {
+    let shop = Arc::new(Shop::with(&[Era::Legacy], true));
+    let world = world(&shop, ConnectionMode::Own).await;
+    let ann = world.legacy_with(None, "ann", able()).await;
+    let call = json!({"name": "start_roots", "arguments": {}});
+    let reply = ann.request_answering("tools/call", call.clone(), |question| {
+        assert_eq!(question["method"], "roots/list");
+        json!({"roots": [{"uri": "file:///ann"}]})
+    });
+    assert!(text(&reply.await).contains("file:///ann"));
+    let bob = world.legacy().await;
+    let reply = bob.request("tools/call", call).await;
+    assert!(text(&reply).contains("the client does not support `roots/list`"), "{reply}");
+}
+
+#[tokio::test]
+async fn too_many_connections_are_refused_with_the_setting() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let mut config = shop.config(ConnectionMode::Own);
+    config.connections.max = 2;
+    let world = World::new(vec![config], plain()).await;
+    let clients = [world.legacy().await, world.legacy().await, world.legacy().await];
+    assert_eq!([count(&clients[0]).await, count(&clients[1]).await], ["1", "1"]);
+    let refused = count(&clients[2]).await;
+    assert!(refused.contains("`pegboard.maxConnections`") && refused.contains("was not called"), "{refused}");
+    assert_eq!(clients[0].end().await, 200);
+    until("there is room again", async || count(&clients[2]).await == "1").await;
+}
+
+#[tokio::test]
+async fn updates_come_from_the_connection_of_the_clients_calls() {
+    for (eras, mode) in [
+        (&[Era::Legacy][..], ConnectionMode::Own),
+        (&[Era::Legacy, Era::Modern], ConnectionMode::Shared),
+        (&[Era::Legacy], ConnectionMode::Shared),
+    ] {
+        let shop = Shop::new(eras);
+        let world = world(&shop, mode).await;
+        let ann = world.legacy().await;
+        let mut stream = ann.stream().await;
+        assert_eq!(ann.request("resources/subscribe", json!({"uri": "toy://text"})).await["result"], json!({}));
+        assert_eq!(ann.call("update", "{}").await, "updated", "{eras:?}");
+        assert_eq!(stream.message().await["method"], "notifications/resources/updated", "{eras:?} {mode:?}");
+    }
+}

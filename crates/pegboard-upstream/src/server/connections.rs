@@ -1,0 +1,320 @@
+//! Which connection a client's calls use, and the life of connections beside the catalog
+//! connection.
+
+use std::{sync::Arc, time::Duration};
+
+use pegboard_core::{locks::lock, text};
+use pegboard_mcp::{
+    era::Era,
+    json::{Fields, Raw},
+};
+use tokio::{sync::mpsc, time::Instant};
+use tracing::Instrument as _;
+
+use super::{
+    CallClient, ClientOwner, Gate, State, UpdateSource, Upstream,
+    calls::Usable,
+    client::ConnectionKey,
+    opening::{Listening, OpenConnection, Opening, process_ended},
+    pool::{OpenFailure, PoolLimit, Slot},
+    why_not_connected,
+};
+use crate::{
+    config::{ConnectionMode, TransportConfig},
+    connection::{Call, CallError, Link, Notice, SoleClient},
+    handshake::{self, ConnectError, Hello},
+    listing::ListKind,
+    trace,
+    turns::OnBehalf,
+};
+
+/// How long the legacy protocol is not tried again after an attempt that failed for another reason
+/// than the protocol.
+const RETRY_LEGACY: Duration = Duration::from_secs(300);
+
+/// Bytes of the reason that is given for a failure.
+const MAX_REASON: usize = 2000;
+
+/// Whether a server whose catalog connection is modern speaks the legacy protocol too.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum LegacySupport {
+    /// It was not tried yet, or it does.
+    #[default]
+    Possible,
+    /// The server has refused it.
+    Refused,
+    /// An attempt failed; the next one is due then.
+    FailedUntil(Instant),
+}
+
+/// A connection to be opened.
+struct Plan {
+    era: Option<Era>,
+    capabilities: Raw,
+    client: Option<SoleClient>,
+    log_level: Option<String>,
+}
+
+impl Upstream {
+    /// Returns the connection for a call of this client, opened if necessary.
+    pub(super) async fn connection_for(
+        self: &Arc<Self>,
+        client: &CallClient,
+        whose: OnBehalf,
+    ) -> Result<Usable, CallError> {
+        loop {
+            let key = self.connection_key(client);
+            if key == ConnectionKey::Catalog {
+                return self.catalog().await;
+            }
+            self.check_not_stopped()?;
+            let limit = PoolLimit { most: self.config.connections.max, party: whose.party };
+            let (in_use, is_new) = self.pool.reserve(key, client.is_exclusive(), limit)?;
+            if is_new {
+                let plan = self.plan(in_use.slot().key, client);
+                tokio::spawn(Arc::clone(self).keep_open(Arc::clone(in_use.slot()), plan).in_current_span());
+            }
+            match in_use.opened().instrument(trace::start_span(self.name())).await {
+                Ok((link, hello)) => return Ok(Usable { link, hello, in_use: Some(in_use) }),
+                // It is known now, and leads to another connection.
+                Err(OpenFailure::Era) => {}
+                Err(OpenFailure::Reason(reason)) => return Err(CallError::NotRunning(reason)),
+            }
+        }
+    }
+
+    /// Returns the key of the connection that a client's calls use.
+    fn connection_key(&self, client: &CallClient) -> ConnectionKey {
+        let catalog = self.hello().map(|hello| hello.era);
+        let (Some(catalog), true) = (catalog, self.can_connect_again()) else { return ConnectionKey::Catalog };
+        let era = self.era_for(client.era, catalog);
+        let is_own = match self.config.connections.mode {
+            ConnectionMode::Own => true,
+            ConnectionMode::Shared => false,
+            // A modern server asks by the result of a call, which has one addressee anyway.
+            ConnectionMode::Auto => self.asks.has_asked() && era == Era::Legacy,
+        };
+        match is_own {
+            true => client.own_key(),
+            false if era == catalog => ConnectionKey::Catalog,
+            false => ConnectionKey::Shared(era),
+        }
+    }
+
+    /// Returns the era of a connection for a client of the era `client`. A server that was found to
+    /// be legacy has refused the modern protocol: that is tried first.
+    fn era_for(&self, client: Era, catalog: Era) -> Era {
+        let may_be_legacy = self.config.era.is_none() && self.may_speak_legacy();
+        if client == Era::Legacy && may_be_legacy { Era::Legacy } else { catalog }
+    }
+
+    fn may_speak_legacy(&self) -> bool {
+        match *lock(&self.legacy_support) {
+            LegacySupport::Possible => true,
+            LegacySupport::Refused => false,
+            LegacySupport::FailedUntil(then) => then <= Instant::now(),
+        }
+    }
+
+    /// Forgets what was found out about the legacy protocol: the server may be another version of
+    /// itself.
+    pub(super) fn reset_legacy_support(&self) {
+        *lock(&self.legacy_support) = LegacySupport::Possible;
+    }
+
+    fn can_connect_again(&self) -> bool {
+        match &self.config.transport {
+            TransportConfig::Local(server) => server.another().is_some(),
+            TransportConfig::Stdio { .. } | TransportConfig::Http { .. } => true,
+        }
+    }
+
+    fn check_not_stopped(&self) -> Result<(), CallError> {
+        // A call is served before those that are only started.
+        self.crew.advance(Gate::Open);
+        match self.state() {
+            State::Disabled => Err(CallError::NotRunning("it is disabled".into())),
+            State::Stopped => Err(CallError::NotRunning("it was stopped".into())),
+            _ if *self.stop.borrow() => Err(CallError::NotRunning("it was stopped".into())),
+            _ => Ok(()),
+        }
+    }
+
+    fn plan(&self, key: ConnectionKey, client: &CallClient) -> Plan {
+        let era = self.hello().map(|hello| self.era_for(client.era, hello.era));
+        match key {
+            ConnectionKey::Client(_) | ConnectionKey::Lease => Plan {
+                era,
+                capabilities: client.capabilities.clone(),
+                client: Some(SoleClient { opening: client.events.clone(), inbox: client.inbox.clone() }),
+                log_level: client.log_level.clone(),
+            },
+            ConnectionKey::Catalog | ConnectionKey::Shared(_) => Plan {
+                era,
+                capabilities: handshake::shared_capabilities(),
+                client: None,
+                log_level: lock(&self.shared_log_level).clone(),
+            },
+        }
+    }
+
+    /// Opens a connection of the pool and keeps it open until it ends, is not used any more or is
+    /// to be ended.
+    async fn keep_open(self: Arc<Self>, slot: Arc<Slot>, plan: Plan) {
+        let _leaving = Leaving { upstream: &self, slot: &slot };
+        let (mut stop, limit) = (self.stop.subscribe(), self.config.timeouts.connect);
+        let opened = tokio::select! {
+            opened = tokio::time::timeout(limit, self.open_further(&plan)) => opened,
+            () = slot.ending() => return,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let mut connection = match opened.unwrap_or(Err(ConnectError::Timeout(limit))) {
+            Ok(connection) => connection,
+            Err(error) => return slot.set_failed(self.open_failure(&plan, &error)),
+        };
+        if self.is_holding()
+            && let Err(error) = self.review_tools(&slot, &connection.link, &connection.hello).await
+        {
+            slot.set_failed(OpenFailure::Reason(format!("its tools cannot be compared: {error}").into()));
+            return connection.close("cannot list the server's tools".to_owned()).await;
+        }
+        let (server, kind, protocol) = (self.name(), slot.key.kind(), connection.hello.version.clone());
+        tracing::debug!(server, kind, protocol, "connection opened");
+        connection.link.set_ready();
+        let watched = self.resubscribe(&slot, &connection.link, &connection.hello).await;
+        let _listening = watched.map(|watched| Listening::start(&connection, watched));
+        slot.set_open(&connection.link, &connection.hello);
+        let OpenConnection { link, hello, process, notices, .. } = &mut connection;
+        let reason = tokio::select! {
+            reason = link.closed() => reason.to_string(),
+            reason = process_ended(process) => reason,
+            () = self.follow(&slot, link, hello, notices) => "closed".to_owned(),
+            () = self.pool.unused(&slot, self.config.connections.idle) => "idle".to_owned(),
+            () = slot.ending() => "no longer needed".to_owned(),
+            _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
+        };
+        // No call must find it any more.
+        slot.end();
+        tracing::debug!(server, kind, reason = &*self.redactor.redact(&reason), "connection closed");
+        connection.close(reason).await;
+    }
+
+    /// Follows what the server sends of its own accord on a connection of the pool.
+    async fn follow(&self, slot: &Slot, link: &Arc<Link>, hello: &Hello, notices: &mut mpsc::Receiver<Notice>) {
+        let mut is_due = !self.is_holding() && slot.key != ConnectionKey::Lease;
+        loop {
+            if std::mem::take(&mut is_due)
+                && let Err(error) = self.review_tools(slot, link, hello).await
+            {
+                tracing::debug!(server = self.name(), %error, "cannot list the tools on the connection of a client");
+            }
+            tokio::select! {
+                notice = notices.recv() => match notice {
+                    Some(notice) => self.pass_on(slot, notice),
+                    None => return,
+                },
+                kinds = link.news.changed_lists() => is_due = kinds.contains(&ListKind::Tools),
+            }
+        }
+    }
+
+    /// Passes a notification on, for those that get updates from this connection.
+    fn pass_on(&self, slot: &Slot, notice: Notice) {
+        if let Some(source) = slot.key.source() {
+            let _ = self.crew.told.try_send((self.name().into(), Notice { source, ..notice }));
+        }
+    }
+
+    async fn open_further(&self, plan: &Plan) -> Result<OpenConnection, ConnectError> {
+        let another = match &self.config.transport {
+            TransportConfig::Local(server) => server.another().map(TransportConfig::Local),
+            _ => None,
+        };
+        let opening = Opening {
+            era: plan.era,
+            transport: another.as_ref().unwrap_or(&self.config.transport),
+            capabilities: &plan.capabilities,
+            client: plan.client.clone(),
+            talk: Arc::default(),
+        };
+        let connection = self.open(opening).await?;
+        if let Some(level) = &plan.log_level {
+            set_log_level(&connection.link, &connection.hello, level, self.config.timeouts.connect).await;
+        }
+        Ok(connection)
+    }
+
+    /// Returns why a connection was not opened, and remembers that a server does not speak the
+    /// legacy protocol.
+    fn open_failure(&self, plan: &Plan, error: &ConnectError) -> OpenFailure {
+        let reason = text::brief(&self.redactor.redact(&why_not_connected(error)), MAX_REASON);
+        let is_other_era = plan.era == Some(Era::Legacy) && self.hello().is_some_and(|hello| hello.era == Era::Modern);
+        let server = self.name();
+        if !is_other_era {
+            tracing::warn!(server, reason, "connection for a client failed");
+            return OpenFailure::Reason(reason.into());
+        }
+        *lock(&self.legacy_support) = if error.is_wrong_version() {
+            tracing::debug!(server, reason, "server does not speak the legacy protocol");
+            LegacySupport::Refused
+        } else {
+            tracing::warn!(server, reason, retry_in = ?RETRY_LEGACY, "legacy connection failed; using the modern one");
+            LegacySupport::FailedUntil(Instant::now() + RETRY_LEGACY)
+        };
+        OpenFailure::Era
+    }
+
+    /// Closes the connections that belong to a client which has gone.
+    pub(crate) fn release(&self, owner: ClientOwner) {
+        self.client_subscriptions.forget(UpdateSource::Client(owner));
+        self.pool.release(owner);
+    }
+
+    /// Sends a notification on the connections of a client, without waiting.
+    pub(crate) fn notify_for(&self, owner: ClientOwner, method: &'static str, params: Option<&Raw>) {
+        for (link, _) in self.pool.open(|key| key.belongs_to(owner)) {
+            let params = params.cloned();
+            tokio::spawn(async move { link.notify(method, params.as_deref()).await });
+        }
+    }
+
+    /// Sets the log level of the connections that clients share, as far as they are legacy.
+    pub async fn set_shared_log_level(&self, level: &str) {
+        *lock(&self.shared_log_level) = Some(level.to_owned());
+        let catalog = self.connection.borrow().clone();
+        let further = self.pool.open(|key| matches!(key, ConnectionKey::Shared(_)));
+        for (link, hello) in catalog.into_iter().chain(further) {
+            set_log_level(&link, &hello, level, self.config.timeouts.call).await;
+        }
+    }
+
+    /// Sets the log level of a client's own connections.
+    pub async fn set_log_level_for(&self, owner: ClientOwner, level: &str) {
+        for (link, hello) in self.pool.open(|key| key.belongs_to(owner)) {
+            set_log_level(&link, &hello, level, self.config.timeouts.call).await;
+        }
+    }
+}
+
+async fn set_log_level(link: &Arc<Link>, hello: &Hello, level: &str, timeout: Duration) {
+    if hello.era == Era::Legacy && hello.capabilities.has("logging") {
+        let call = Call::new("logging/setLevel", Fields::new().with("level", level), timeout);
+        if let Err(error) = link.call(call).await {
+            tracing::debug!(server = %link.server, %error, "log level rejected by the server");
+        }
+    }
+}
+
+/// Takes a connection out of the pool when it is closed, however that comes.
+struct Leaving<'a> {
+    upstream: &'a Upstream,
+    slot: &'a Arc<Slot>,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.slot.end();
+        self.slot.set_closed();
+        self.upstream.pool.remove(self.slot);
+    }
+}

@@ -1,0 +1,168 @@
+//! Opening one connection to a server.
+
+use std::{sync::Arc, time::Duration};
+
+use pegboard_core::{locks::lock, naming::fnv1a};
+use pegboard_mcp::{
+    era::Era,
+    json::{Fields, Raw},
+    rpc::RpcError,
+};
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, watch},
+    task::AbortHandle,
+    time::Instant,
+};
+
+use super::Upstream;
+use crate::{
+    config::TransportConfig,
+    connection::{Call, CallError, Link, LinkSettings, Notice, SoleClient},
+    environment::Environment,
+    handshake::{self, Closing, ConnectError, Connected, Hello, Means},
+    talk::TalkNotes,
+    transport::stdio::Process,
+};
+
+/// Notifications of a server that wait to be looked at.
+const NOTICES: usize = 1024;
+
+/// How long to wait before the first restart; it doubles with every failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause between restarts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A server that ran this long has not failed to start.
+pub(super) const STEADY: Duration = Duration::from_secs(30);
+
+/// How to open a connection.
+pub(super) struct Opening<'a> {
+    /// The only era to try; `None` finds out.
+    pub(super) era: Option<Era>,
+    pub(super) transport: &'a TransportConfig,
+    /// The capabilities to declare.
+    pub(super) capabilities: &'a Raw,
+    /// The only client of the connection, if it is not shared.
+    pub(super) client: Option<SoleClient>,
+    /// What the server writes beside its messages.
+    pub(super) talk: Arc<TalkNotes>,
+}
+
+/// An open connection, with the process behind it.
+#[derive(Debug)]
+pub(super) struct OpenConnection {
+    pub(super) link: Arc<Link>,
+    pub(super) hello: Arc<Hello>,
+    pub(super) process: Option<Process>,
+    pub(super) notices: mpsc::Receiver<Notice>,
+    /// Closes the link when the connection is dropped.
+    pub(super) closing: Closing,
+}
+
+impl OpenConnection {
+    /// Closes the connection, and waits until its process is gone.
+    pub(super) async fn close(self, reason: String) {
+        self.link.close(reason);
+        if let Some(process) = self.process {
+            process.stop().await;
+        }
+    }
+}
+
+/// Waits until a process has ended; for ever if there is none.
+pub(super) async fn process_ended(process: &mut Option<Process>) -> String {
+    match process {
+        Some(process) => process.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Upstream {
+    /// Opens a connection. The caller bounds the time; dropping the future ends the process.
+    pub(super) async fn open(&self, opening: Opening<'_>) -> Result<OpenConnection, ConnectError> {
+        let Opening { era, transport, capabilities, client, talk } = opening;
+        if let Some(bearer) = &self.bearer {
+            bearer.look_again().await;
+        }
+        let (sender, notices) = mpsc::channel(NOTICES);
+        let environment = self.environment();
+        let link = LinkSettings {
+            server: self.name().into(),
+            redactor: self.redactor.clone(),
+            notices: sender,
+            talk,
+            max_message: self.config.limits.max_message(),
+            client,
+            asks: Arc::clone(&self.asks),
+        };
+        let (supervisor, bearer) = (&self.crew.supervisor[..], self.bearer.as_ref());
+        let means = Means { supervisor, environment: &environment, bearer, link, capabilities };
+        let connected = handshake::connect(&self.config, transport, era, means).await?;
+        let Connected { link, hello, process, closing } = connected;
+        Ok(OpenConnection { link, hello, process, notices, closing })
+    }
+
+    /// The variables of its program, as the latest configuration has it.
+    pub(super) fn environment(&self) -> Environment {
+        let reserved = lock(&self.crew.reserved).clone();
+        Environment::of(&self.config, &reserved)
+    }
+}
+
+/// A server's notification stream, ended when dropped.
+pub(super) struct Listening(AbortHandle);
+
+impl Listening {
+    /// Opens the notification stream of a modern server, and keeps it open.
+    pub(super) fn start(connection: &OpenConnection, watched: watch::Receiver<Vec<String>>) -> Self {
+        let (link, hello) = (Arc::clone(&connection.link), Arc::clone(&connection.hello));
+        Self(tokio::spawn(listen(link, hello, watched)).abort_handle())
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Doubles with every failure; a little different for every server, so that they do not
+/// all come back at once.
+pub(super) fn pause(server: &str, failures: u32) -> Duration {
+    let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE);
+    let share = fnv1a(server.bytes(), u64::from(failures)) % 256;
+    pause.mul_f64(0.75 + share as f64 / 512.0)
+}
+
+/// Keeps a modern server's notification stream open.
+async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<Vec<String>>) {
+    if hello.era != Era::Modern {
+        return;
+    }
+    let mut failures = 0;
+    loop {
+        let uris = watched.borrow_and_update().clone();
+        let filter = json!({
+            "toolsListChanged": true,
+            "promptsListChanged": true,
+            "resourcesListChanged": true,
+            "resourceSubscriptions": uris,
+        });
+        let params = Fields::new().with("notifications", &filter);
+        let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
+        let began = Instant::now();
+        let ended = tokio::select! {
+            ended = link.call(call) => ended,
+            _ = watched.changed() => continue,
+        };
+        match ended {
+            Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => return,
+            Err(CallError::Closed(_)) => return,
+            _ => {}
+        }
+        failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
+        tokio::time::sleep(pause(&link.server, failures)).await;
+    }
+}

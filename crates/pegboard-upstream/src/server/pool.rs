@@ -1,0 +1,294 @@
+//! The connections of a server beside the catalog connection.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use pegboard_core::locks::lock;
+use tokio::{sync::watch, time::Instant};
+
+use super::client::{ClientOwner, ConnectionKey, UpdateSource};
+use crate::{
+    connection::{CallError, Link},
+    handshake::Hello,
+};
+
+/// The connections of a server beside the catalog connection.
+#[derive(Debug)]
+pub(super) struct Pool {
+    slots: Mutex<Vec<Arc<Slot>>>,
+    /// How many there are, with those that are being closed.
+    count: watch::Sender<usize>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self { slots: Mutex::default(), count: watch::Sender::new(0) }
+    }
+}
+
+/// One connection of the pool.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) key: ConnectionKey,
+    /// The party that it counts against.
+    party: Option<u64>,
+    state: watch::Sender<SlotState>,
+    calls: AtomicUsize,
+    used: Mutex<Instant>,
+    is_ending: watch::Sender<bool>,
+    /// The resources that its client has subscribed to, for a modern server.
+    pub(super) watched: watch::Sender<Vec<String>>,
+    /// Tools that differ here from their approved definition.
+    held: Mutex<BTreeSet<String>>,
+}
+
+/// What a connection of the pool is doing.
+#[derive(Clone, Debug)]
+enum SlotState {
+    Opening,
+    Open(Arc<Link>, Arc<Hello>),
+    Failed(OpenFailure),
+}
+
+/// Why a connection of the pool was not opened.
+#[derive(Clone, Debug)]
+pub(super) enum OpenFailure {
+    /// The server does not speak the era of the client, as is known now.
+    Era,
+    /// Another reason.
+    Reason(Arc<str>),
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolLimit {
+    /// Maximum number of connections that belong to single clients.
+    pub(super) most: usize,
+    /// The party that wants one more.
+    pub(super) party: Option<u64>,
+}
+
+impl PoolLimit {
+    /// Returns the maximum for the party: where parties are told apart, none gets more than three
+    /// quarters, so that the others get some.
+    fn most_of_party(self) -> usize {
+        match (self.party, self.most) {
+            (Some(_), most @ 2..) => most - (most / 4).max(1),
+            (_, most) => most,
+        }
+    }
+}
+
+impl Pool {
+    /// Returns the connection with this key, reserved for a call, and whether it is to be opened.
+    /// Of an exclusive connection that is busy, a lease is returned instead.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub(super) fn reserve(
+        &self,
+        key: ConnectionKey,
+        is_exclusive: bool,
+        limit: PoolLimit,
+    ) -> Result<(InUse, bool), CallError> {
+        let mut slots = lock(&self.slots);
+        let known = slots.iter().find(|slot| slot.key == key && key != ConnectionKey::Lease && slot.is_usable());
+        if let Some(slot) = known.filter(|slot| !is_exclusive || !key.is_own() || !slot.is_busy()) {
+            return Ok((InUse::new(slot), false));
+        }
+        let key = if known.is_some() { ConnectionKey::Lease } else { key };
+        if key.is_own() {
+            let own = || slots.iter().filter(|slot| slot.key.is_own());
+            let of_party = own().filter(|slot| slot.party == limit.party).count();
+            if own().count() >= limit.most || of_party >= limit.most_of_party() {
+                return Err(CallError::TooManyConnections { most: limit.most });
+            }
+        }
+        let slot = Arc::new(Slot::new(key, limit.party));
+        slots.push(Arc::clone(&slot));
+        self.count.send_replace(slots.len());
+        Ok((InUse::new(&slot), true))
+    }
+
+    /// Removes a connection that is closed.
+    pub(super) fn remove(&self, slot: &Arc<Slot>) {
+        let mut slots = lock(&self.slots);
+        slots.retain(|one| !Arc::ptr_eq(one, slot));
+        self.count.send_replace(slots.len());
+    }
+
+    /// Ends the connections of a client.
+    pub(super) fn release(&self, owner: ClientOwner) {
+        lock(&self.slots).iter().filter(|slot| slot.key.belongs_to(owner)).for_each(|slot| slot.end());
+    }
+
+    /// Sets the resources that the clients of connections have subscribed to.
+    pub(super) fn watch(&self, source: UpdateSource, uris: &[String]) {
+        let slots = lock(&self.slots);
+        slots.iter().filter(|slot| slot.key.source() == Some(source)).for_each(|slot| {
+            slot.watched.send_replace(uris.to_vec());
+        });
+    }
+
+    /// Returns the open connections that `is_it` selects by their key.
+    pub(super) fn open(&self, is_it: impl Fn(ConnectionKey) -> bool) -> Vec<(Arc<Link>, Arc<Hello>)> {
+        let slots = lock(&self.slots);
+        let open = |slot: &Arc<Slot>| match &*slot.state.borrow() {
+            SlotState::Open(link, hello) => Some((Arc::clone(link), Arc::clone(hello))),
+            SlotState::Opening | SlotState::Failed(_) => None,
+        };
+        slots.iter().filter(|slot| is_it(slot.key) && !slot.is_ending()).filter_map(open).collect()
+    }
+
+    /// Returns the number of shared connections and of connections of single clients.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let slots = lock(&self.slots);
+        let own = slots.iter().filter(|slot| slot.key.is_own()).count();
+        (slots.len() - own, own)
+    }
+
+    /// Waits until no call has used a connection for so long, and ends it then; for ever if `limit`
+    /// is zero.
+    pub(super) async fn unused(&self, slot: &Slot, limit: Duration) {
+        if limit.is_zero() {
+            return std::future::pending().await;
+        }
+        loop {
+            let until = *lock(&slot.used) + limit;
+            tokio::time::sleep_until(until).await;
+            // No call can begin meanwhile.
+            let _slots = lock(&self.slots);
+            if slot.is_busy() {
+                *lock(&slot.used) = Instant::now();
+            } else if *lock(&slot.used) + limit <= Instant::now() {
+                return slot.end();
+            }
+        }
+    }
+
+    /// Waits until there are no connections.
+    pub(super) async fn emptied(&self) {
+        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+}
+
+impl Slot {
+    fn new(key: ConnectionKey, party: Option<u64>) -> Self {
+        Self {
+            key,
+            party,
+            state: watch::Sender::new(SlotState::Opening),
+            calls: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            is_ending: watch::Sender::new(false),
+            watched: watch::Sender::new(Vec::new()),
+            held: Mutex::default(),
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        *self.is_ending.borrow()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns whether a call can use the connection, or wait for it.
+    fn is_usable(&self) -> bool {
+        let is_alive = match &*self.state.borrow() {
+            SlotState::Opening => true,
+            SlotState::Open(link, _) => link.close_reason().is_none(),
+            SlotState::Failed(_) => false,
+        };
+        is_alive && !self.is_ending()
+    }
+
+    /// Marks the connection as open.
+    pub(super) fn set_open(&self, link: &Arc<Link>, hello: &Arc<Hello>) {
+        self.state.send_replace(SlotState::Open(Arc::clone(link), Arc::clone(hello)));
+    }
+
+    /// Marks the connection as not opened.
+    pub(super) fn set_failed(&self, failure: OpenFailure) {
+        self.state.send_replace(SlotState::Failed(failure));
+    }
+
+    /// Marks a connection that is still waited for as not opened.
+    pub(super) fn set_closed(&self) {
+        self.state.send_if_modified(|state| {
+            let is_opening = matches!(state, SlotState::Opening);
+            if is_opening {
+                *state = SlotState::Failed(OpenFailure::Reason("the connection was closed".into()));
+            }
+            is_opening
+        });
+    }
+
+    /// Holds these tools back on this connection.
+    pub(super) fn hold(&self, tools: BTreeSet<String>) {
+        *lock(&self.held) = tools;
+    }
+
+    /// Ends the connection.
+    pub(super) fn end(&self) {
+        self.is_ending.send_replace(true);
+    }
+
+    /// Waits until the connection is to be ended.
+    pub(super) async fn ending(&self) {
+        let _ = self.is_ending.subscribe().wait_for(|is_ending| *is_ending).await;
+    }
+}
+
+/// A connection of the pool while a call uses it.
+#[derive(Debug)]
+pub(super) struct InUse(Arc<Slot>);
+
+impl InUse {
+    fn new(slot: &Arc<Slot>) -> Self {
+        slot.calls.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(slot))
+    }
+
+    pub(super) fn slot(&self) -> &Arc<Slot> {
+        &self.0
+    }
+
+    /// Waits until the connection is open.
+    pub(super) async fn opened(&self) -> Result<(Arc<Link>, Arc<Hello>), OpenFailure> {
+        let mut state = self.0.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, SlotState::Opening)).await;
+        match settled.as_deref() {
+            Ok(SlotState::Open(link, hello)) => Ok((Arc::clone(link), Arc::clone(hello))),
+            Ok(SlotState::Failed(failure)) => Err(failure.clone()),
+            Ok(SlotState::Opening) | Err(_) => Err(OpenFailure::Reason("closed".into())),
+        }
+    }
+
+    /// Returns whether a tool is held back on this connection.
+    pub(super) fn holds(&self, tool: &str) -> bool {
+        lock(&self.0.held).contains(tool)
+    }
+
+    /// Ends the connection, because the server has forgotten it.
+    pub(super) fn retire(self) {
+        self.0.end();
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        *lock(&self.0.used) = Instant::now();
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+        if self.0.key == ConnectionKey::Lease {
+            self.0.end();
+        }
+    }
+}
