@@ -37,6 +37,9 @@ const QUEUE: usize = 256;
 /// How long answers may take after the client has closed its input.
 const FINAL_ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
+/// Maximum number of messages in one batch.
+const MAX_BATCH: usize = 100;
+
 /// The one session of a pipe, once it has begun.
 type Slot = Arc<Mutex<Option<Arc<ClientSession>>>>;
 
@@ -64,7 +67,8 @@ pub(crate) async fn serve(
         let Some(line) = line else { break };
         while tasks.try_join_next().is_some() {}
         match parse_line(&line) {
-            Ok(Some(message)) => pipe.handle_message(message, &mut tasks).await,
+            Ok(Some(PipeLine::Message(message))) => pipe.handle_message(message, &mut tasks).await,
+            Ok(Some(PipeLine::Batch(messages))) => pipe.handle_batch(messages, &mut tasks).await,
             Ok(None) => {}
             Err(error) => send_error(&pipe.outlet, &error).await,
         }
@@ -74,14 +78,25 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Returns the message on a line; `None` for blank lines.
-fn parse_line(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
+/// What a line holds.
+enum PipeLine {
+    Message(Message),
+    /// A batch, as in version 2025-03-26.
+    Batch(Vec<Message>),
+}
+
+/// Returns what is on a line; `None` for blank lines.
+fn parse_line(line: &Line<'_>) -> Result<Option<PipeLine>, RpcError> {
     let Line::Whole(bytes) = line else { return Err(RpcError::new(RpcError::PARSE, "the line is too long")) };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| RpcError::new(RpcError::PARSE, "the line is not UTF-8"))?;
-    Message::parse(text).map(Some).map_err(|error| {
+    let parsed = match text.trim_start().starts_with('[') {
+        true => Message::parse_all(text).map(PipeLine::Batch),
+        false => Message::parse(text).map(PipeLine::Message),
+    };
+    parsed.map(Some).map_err(|error| {
         let code = if matches!(error, MessageError::NotJson(_)) { RpcError::PARSE } else { RpcError::INVALID_REQUEST };
         RpcError::new(code, error.to_string())
     })
@@ -134,6 +149,43 @@ impl Pipe {
                 }
             }
         }
+    }
+
+    /// Answers the requests of a batch in its order, on one line.
+    async fn handle_batch(&self, messages: Vec<Message>, tasks: &mut JoinSet<()>) {
+        if messages.is_empty() || messages.len() > MAX_BATCH {
+            let message = format!("a batch has 1 to {MAX_BATCH} messages");
+            return send_error(&self.outlet, &RpcError::new(RpcError::INVALID_REQUEST, message)).await;
+        }
+        let mut requests = Vec::new();
+        for message in messages {
+            match message {
+                Message::Request { id, method, params } => {
+                    let incoming = Incoming::new(id, method, params.as_ref(), None);
+                    let sent = (Some(&incoming.id), Some(incoming.method.as_str()));
+                    let span = self.entrance.requests.span(Some((sent, Era::Legacy)), &incoming.opening);
+                    let (id, is_first) = (incoming.id.clone(), incoming.method == "initialize");
+                    let refusal = "`initialize` and requests of 2026-07-28 cannot be part of a batch";
+                    let request = match incoming.era() {
+                        Era::Legacy if !is_first => self.to_request(incoming),
+                        _ => Err(RpcError::new(RpcError::INVALID_REQUEST, refusal)),
+                    };
+                    requests.push((id, request, span));
+                }
+                other => Box::pin(self.handle_message(other, tasks)).await,
+            }
+        }
+        if requests.is_empty() {
+            return;
+        }
+        let pipe = self.clone();
+        tasks.spawn(async move {
+            let mut lines = Vec::new();
+            for (id, request, span) in requests {
+                lines.extend(pipe.answer(id, Era::Legacy, request).instrument(span).await);
+            }
+            let _ = pipe.outlet.send(format!("[{}]", lines.join(","))).await;
+        });
     }
 
     /// Answers a request concurrently with the others.

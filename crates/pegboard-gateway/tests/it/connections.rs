@@ -38,6 +38,8 @@ struct Shop {
     greetings: Mutex<Vec<(Era, Value)>>,
     /// Whether it asks for the roots as soon as it is initialized.
     asks_at_start: bool,
+    /// The client of the connection that was opened last.
+    last: Mutex<Option<LocalClient>>,
 }
 
 /// One connection of a server: `count` counts its calls, `ask` asks what it is told to ask, `roots`
@@ -77,7 +79,13 @@ impl Shop {
     }
 
     fn with(eras: &[Era], asks_at_start: bool) -> Self {
-        Self { eras: eras.to_vec(), open: AtomicUsize::new(0), greetings: Mutex::default(), asks_at_start }
+        Self {
+            eras: eras.to_vec(),
+            open: AtomicUsize::new(0),
+            greetings: Mutex::default(),
+            asks_at_start,
+            last: Mutex::default(),
+        }
     }
 
     fn open(&self) -> usize {
@@ -150,6 +158,7 @@ impl LocalServer for Counter {
         if self.is_further && !self.is_open.swap(true, Ordering::SeqCst) {
             self.shop.open.fetch_add(1, Ordering::SeqCst);
         }
+        *lock(&self.shop.last) = Some(client.clone());
         *lock(&self.client) = Some(client);
     }
 
@@ -375,6 +384,18 @@ async fn roots_that_are_asked_for_at_the_start_are_those_of_the_client() {
         json!({"roots": [{"uri": "file:///ann"}]})
     });
     assert!(text(&reply.await).contains("file:///ann"));
+    assert_eq!(ann.notify("notifications/roots/list_changed", json!({})).await, 202);
+    let (shop_roots, expected) = (Arc::clone(&shop), json!({"roots": [{"uri": "file:///ann/2"}]}));
+    // Between two calls a client is asked on its stream.
+    let mut stream = ann.stream().await;
+    let client = lock(&shop_roots.last).clone().expect("a connection");
+    let asking = tokio::spawn(async move { client.ask("roots/list", None).await });
+    let question = stream.message().await;
+    assert_eq!(question["method"], "roots/list");
+    let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": expected});
+    assert_eq!(ann.send(&reply).await.status().as_u16(), 202);
+    let roots = asking.await.expect("no panic").expect("an answer");
+    assert_eq!(serde_json::from_str::<Value>(roots.get()).expect("JSON"), expected);
     let bob = world.legacy().await;
     let reply = bob.request("tools/call", call).await;
     assert!(text(&reply).contains("the client does not support `roots/list`"), "{reply}");

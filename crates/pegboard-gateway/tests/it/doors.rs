@@ -120,6 +120,26 @@ async fn a_pipe_speaks_both_versions() {
 }
 
 #[tokio::test]
+async fn a_batch_on_a_pipe_is_answered_on_one_line() {
+    let world = world().await;
+    let mut pipe = Pipe::open(&world);
+    assert_eq!(pipe.initialize("2025-03-26").await["result"]["protocolVersion"], "2025-03-26");
+    let call = request(1, "tools/call", &json!({"name": "echo", "arguments": {}}));
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#;
+    let again = request(3, "initialize", &json!({}));
+    pipe.send(&format!("[{call},{note},{},{again}]", request(2, "ping", &json!({})))).await;
+    let answers = pipe.next().await.expect("an answer");
+    let ids: Vec<&Value> = answers.as_array().expect("a batch").iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [1, 2, 3]);
+    assert!(answers[0]["result"]["content"].is_array() && answers[1]["result"] == json!({}));
+    assert_eq!(answers[2]["error"]["code"], -32600);
+    pipe.send("[]").await;
+    assert_eq!(pipe.next().await.expect("an answer")["error"]["code"], -32600);
+    pipe.send(&format!("[{note}]")).await;
+    assert_eq!(pipe.request(4, "ping", &json!({})).await.len(), 1, "notifications alone have no answer");
+}
+
+#[tokio::test]
 async fn a_pipe_gets_notifications_before_the_result() {
     let others: Vec<String> = (0..60).map(|number| format!("other_{number:02}")).collect();
     let names: Vec<&str> = others.iter().map(String::as_str).chain(["play_audio"]).collect();

@@ -1,13 +1,6 @@
 //! What a server has agreed to tell of without being asked.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
 use pegboard_core::locks::lock;
 use pegboard_mcp::json::Fields;
@@ -22,8 +15,8 @@ pub(crate) struct News {
     /// so that no flood of those can wash one away.
     changed: Mutex<BTreeSet<ListKind>>,
     changes: Notify,
-    /// Whether the server has been listened to before.
-    has_listened: AtomicBool,
+    /// How often the server has agreed to be listened to.
+    agreements: watch::Sender<u64>,
     /// The resources whose updates the server has agreed to tell of.
     watching: watch::Sender<BTreeSet<String>>,
 }
@@ -49,10 +42,12 @@ impl News {
     /// Notes what the server has agreed to, once it is listened to.
     pub(super) fn agreed(&self, to: &Fields) {
         self.watching.send_replace(to.read("resourceSubscriptions").unwrap_or_default());
-        // The first time nothing can have been missed: the lists were asked for later.
-        if self.has_listened.swap(true, Ordering::Relaxed) {
-            self.lists_changed(&ListKind::ALL);
-        }
+        self.agreements.send_modify(|agreements| *agreements += 1);
+    }
+
+    /// Returns a count that grows whenever the server agrees to be listened to.
+    pub(crate) fn agreements(&self) -> watch::Receiver<u64> {
+        self.agreements.subscribe()
     }
 
     /// Waits until the server has agreed to tell of these resources, at most `limit`: it need

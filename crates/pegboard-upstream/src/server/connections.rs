@@ -213,7 +213,11 @@ impl Upstream {
                     Some(notice) => self.pass_on(slot, notice),
                     None => return,
                 },
-                kinds = link.news.changed_lists() => is_due = kinds.contains(&ListKind::Tools),
+                kinds = link.news.changed_lists() => match slot.key {
+                    // What calls of its clients have changed, the catalog connection may not know.
+                    ConnectionKey::Shared(_) => self.refresh_lists(link, kinds).await,
+                    _ => is_due = kinds.contains(&ListKind::Tools),
+                },
             }
         }
     }

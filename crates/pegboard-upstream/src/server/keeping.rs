@@ -31,6 +31,8 @@ pub(super) struct Kept {
     was_silent: AtomicBool,
     /// Whether the lists are still those that lay there.
     is_recalled: AtomicBool,
+    /// Whether it lies there that the server asks its clients.
+    has_asked: AtomicBool,
     /// Whether there is something to be written.
     is_news: AtomicBool,
     news: Notify,
@@ -47,6 +49,7 @@ impl Upstream {
             return;
         }
         let was_there = kept.is_some();
+        let has_asked = kept.as_ref().is_some_and(|(manifest, _)| manifest.asks);
         let mut seal = None;
         if let Some((manifest, its)) = kept {
             seal = Some(its);
@@ -69,6 +72,7 @@ impl Upstream {
             was_there,
             was_silent: AtomicBool::new(was_silent),
             is_recalled: AtomicBool::new(was_there),
+            has_asked: AtomicBool::new(has_asked),
             is_news: AtomicBool::new(false),
             news: Notify::new(),
         });
@@ -126,7 +130,7 @@ impl Upstream {
         loop {
             tokio::select! {
                 () = kept.news.notified() => {}
-                () = self.asks.asked_first() => kept.is_news.store(true, Ordering::Relaxed),
+                () = self.asks.asked_first() => {}
             }
             self.save().await;
             tokio::time::sleep(PAUSE).await;
@@ -136,10 +140,11 @@ impl Upstream {
     /// Writes what is not written yet.
     pub(super) async fn save(&self) {
         let (Some(kept), Some(hello)) = (self.kept.get(), self.hello()) else { return };
-        if !kept.is_news.swap(false, Ordering::Relaxed) {
+        let asks = self.asks.has_asked();
+        let is_new_to_ask = kept.has_asked.swap(asks, Ordering::Relaxed) != asks;
+        if !kept.is_news.swap(false, Ordering::Relaxed) && !is_new_to_ask {
             return;
         }
-        let asks = self.asks.has_asked();
         let manifest = Manifest { hello: (*hello).clone(), lists: (*self.lists()).clone(), asks };
         let (manifests, fingerprint, seal) = (Arc::clone(&kept.manifests), kept.fingerprint, Arc::clone(&kept.seal));
         let written = tokio::task::spawn_blocking(move || {

@@ -2,6 +2,7 @@
 //! grows.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -23,7 +24,7 @@ use crate::{
     connection::{Link, Notice},
     environment,
     handshake::{self, ConnectError},
-    listing::{self, Lists},
+    listing::{self, ListKind, Lists},
     transport::stdio::Process,
 };
 
@@ -387,19 +388,24 @@ impl Upstream {
                 }
                 kinds = link.news.changed_lists() => kinds,
             };
-            let mut lists = Lists::clone(&self.lists());
-            for kind in kinds {
-                if let Err(error) = listing::refresh_list(link, kind, &mut lists, self.config.timeouts.connect).await {
-                    tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
-                }
-            }
-            self.publish(lists).await;
-            self.learned();
-            self.crew.changed();
-            // Several changes at once are one, and a server that changes all the time is
-            // looked at now and then.
-            tokio::time::sleep(LOOK_AGAIN).await;
+            self.refresh_lists(link, kinds).await;
         }
+    }
+
+    /// Asks for lists that have changed, and takes them in.
+    pub(super) async fn refresh_lists(&self, link: &Arc<Link>, kinds: BTreeSet<ListKind>) {
+        let mut lists = Lists::clone(&self.lists());
+        for kind in kinds {
+            if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
+                tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
+            }
+        }
+        self.publish(lists).await;
+        self.learned();
+        self.crew.changed();
+        // Several changes at once are one, and a server that changes all the time is
+        // looked at now and then.
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 
     /// Returns when the server was not used for as long as the configuration allows.

@@ -1,6 +1,6 @@
 //! Opening one connection to a server.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use pegboard_core::{locks::lock, naming::fnv1a};
 use pegboard_mcp::{
@@ -21,6 +21,7 @@ use crate::{
     connection::{Call, CallError, Link, LinkSettings, Notice, SoleClient},
     environment::Environment,
     handshake::{self, Closing, ConnectError, Connected, Hello, Means},
+    listing::ListKind,
     talk::TalkNotes,
     transport::stdio::Process,
 };
@@ -136,33 +137,60 @@ pub(super) fn pause(server: &str, failures: u32) -> Duration {
     pause.mul_f64(0.75 + share as f64 / 512.0)
 }
 
-/// Keeps a modern server's notification stream open.
+/// A request for notifications, which is answered when the server ends the stream.
+type Stream = Pin<Box<dyn Future<Output = Result<Raw, CallError>> + Send>>;
+
+/// Keeps a modern server's notification stream open. When the subscribed resources change, the old
+/// stream stays until the server has agreed to the new one, so that no update is lost.
 async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<Vec<String>>) {
     if hello.era != Era::Modern {
         return;
     }
-    let mut failures = 0;
+    let (mut failures, mut has_gap) = (0, false);
+    let mut previous: Option<Stream> = None;
     loop {
         let uris = watched.borrow_and_update().clone();
-        let filter = json!({
-            "toolsListChanged": true,
-            "promptsListChanged": true,
-            "resourcesListChanged": true,
-            "resourceSubscriptions": uris,
-        });
-        let params = Fields::new().with("notifications", &filter);
-        let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
-        let began = Instant::now();
-        let ended = tokio::select! {
-            ended = link.call(call) => ended,
-            _ = watched.changed() => continue,
+        let mut agreements = link.news.agreements();
+        let (mut current, mut is_agreed, began) = (open_stream(&link, &uris), false, Instant::now());
+        let ended = loop {
+            tokio::select! {
+                ended = &mut current => break Some(ended),
+                _ = watched.changed() => break None,
+                _ = agreements.changed() => {
+                    drop(previous.take());
+                    is_agreed = true;
+                    // Before the first stream nothing was missed: lists are asked for once it is open.
+                    if std::mem::take(&mut has_gap) {
+                        link.news.lists_changed(&ListKind::ALL);
+                    }
+                }
+            }
         };
         match ended {
-            Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => return,
-            Err(CallError::Closed(_)) => return,
-            _ => {}
+            None if is_agreed => previous = Some(current),
+            None => {}
+            Some(Err(CallError::Rpc(error))) if error.code == RpcError::METHOD_NOT_FOUND => return,
+            Some(Err(CallError::Closed(_))) => return,
+            Some(_) => {
+                drop(previous.take());
+                has_gap = true;
+                failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
+                tokio::time::sleep(pause(&link.server, failures)).await;
+            }
         }
-        failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
-        tokio::time::sleep(pause(&link.server, failures)).await;
     }
+}
+
+/// Asks for notifications about lists and about these resources.
+fn open_stream(link: &Arc<Link>, uris: &[String]) -> Stream {
+    let filter = json!({
+        "toolsListChanged": true,
+        "promptsListChanged": true,
+        "resourcesListChanged": true,
+        "resourceSubscriptions": uris,
+    });
+    let params = Fields::new().with("notifications", &filter);
+    let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
+    let link = Arc::clone(link);
+    Box::pin(async move { link.call(call).await })
 }

@@ -292,3 +292,96 @@ impl Drop for InUse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pegboard_mcp::{era::Era, json::raw};
+    use serde_json::json;
+
+    use super::*;
+    use crate::server::CallClient;
+
+    const LIMIT: PoolLimit = PoolLimit { most: 4, party: None };
+
+    /// The key of a session's own connection.
+    fn session(number: u64) -> ConnectionKey {
+        let client = CallClient {
+            era: Era::Legacy,
+            owner: Some(ClientOwner::Session(number)),
+            capabilities: raw(&json!({})),
+            log_level: None,
+            events: None,
+            inbox: None,
+        };
+        client.own_key()
+    }
+
+    #[tokio::test]
+    async fn a_client_has_one_connection_and_a_lease_is_for_one_call() {
+        let pool = Pool::default();
+        let (first, is_new) = pool.reserve(session(1), false, LIMIT).expect("there is room");
+        assert!(is_new);
+        let (second, is_new) = pool.reserve(session(1), false, LIMIT).expect("it is there");
+        assert!(!is_new && Arc::ptr_eq(first.slot(), second.slot()));
+        let leases = [(); 2].map(|()| pool.reserve(ConnectionKey::Lease, true, LIMIT).expect("there is room"));
+        assert!(leases.iter().all(|(_, is_new)| *is_new));
+        let slot = Arc::clone(leases[0].0.slot());
+        assert!(!slot.is_ending());
+        drop(leases);
+        assert!(slot.is_ending() && !first.slot().is_ending());
+        assert_eq!(pool.counts(), (0, 3), "closing ones count until they are gone");
+        pool.release(ClientOwner::Session(1));
+        assert!(first.slot().is_ending());
+        let (_, is_new) = pool.reserve(session(1), false, LIMIT).expect("there is room");
+        assert!(is_new, "one that ends is not used");
+    }
+
+    #[tokio::test]
+    async fn a_busy_exclusive_connection_is_not_shared_by_calls() {
+        let pool = Pool::default();
+        let (first, _) = pool.reserve(session(1), true, LIMIT).expect("there is room");
+        let (second, is_new) = pool.reserve(session(1), true, LIMIT).expect("there is room");
+        assert_eq!((second.slot().key, is_new), (ConnectionKey::Lease, true));
+        drop(first);
+        let (third, is_new) = pool.reserve(session(1), true, LIMIT).expect("it is there");
+        assert_eq!((third.slot().key, is_new), (session(1), false));
+    }
+
+    #[tokio::test]
+    async fn connections_are_bounded_for_all_and_for_each_party() {
+        /// Reserves connections for parties, and returns which of them were refused.
+        fn refused(most: usize, parties: &[Option<u64>]) -> Vec<bool> {
+            let pool = Pool::default();
+            let mut kept = Vec::new();
+            let reserve = |(number, party): (usize, &Option<u64>)| {
+                let reserved = pool.reserve(session(number as u64), false, PoolLimit { most, party: *party });
+                let is_refused = reserved.is_err();
+                kept.extend(reserved);
+                is_refused
+            };
+            parties.iter().enumerate().map(reserve).collect()
+        }
+        assert_eq!(refused(2, &[None, None, None]), [false, false, true]);
+        assert_eq!(refused(4, &[Some(1), Some(1), Some(1), Some(1), Some(2)]), [false, false, false, true, false]);
+        assert_eq!(refused(1, &[Some(1), Some(2)]), [false, true]);
+        let pool = Pool::default();
+        let shared = ConnectionKey::Shared(Era::Legacy);
+        let _held = [session(1), shared].map(|key| pool.reserve(key, false, PoolLimit { most: 1, party: None }));
+        assert_eq!(pool.counts(), (1, 1), "a shared one does not count");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unused_connection_ends_and_a_busy_one_does_not() {
+        let (pool, limit) = (Pool::default(), Duration::from_secs(10));
+        let (in_use, _) = pool.reserve(session(1), false, LIMIT).expect("there is room");
+        let slot = Arc::clone(in_use.slot());
+        let busy = tokio::time::timeout(limit * 3, pool.unused(&slot, limit)).await;
+        assert!(busy.is_err() && !slot.is_ending());
+        drop(in_use);
+        let began = Instant::now();
+        pool.unused(&slot, limit).await;
+        assert!(slot.is_ending() && began.elapsed() == limit);
+        let never = tokio::time::timeout(limit * 100, pool.unused(&slot, Duration::ZERO)).await;
+        assert!(never.is_err());
+    }
+}

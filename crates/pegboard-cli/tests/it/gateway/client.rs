@@ -210,6 +210,12 @@ impl Legacy {
         self.post(&body).send().await.expect("an answer").status().as_u16()
     }
 
+    /// Ends the conversation.
+    pub(crate) async fn end(&self) {
+        let request = self.http.delete(&self.url).header("mcp-session-id", &self.session);
+        assert_eq!(request.send().await.expect("an answer").status().as_u16(), 200);
+    }
+
     /// Opens the stream for messages outside of requests.
     pub(crate) async fn stream(&self) -> Events {
         let request = self.http.get(&self.url).header("accept", "text/event-stream");

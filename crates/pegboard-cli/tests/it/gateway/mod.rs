@@ -4,6 +4,8 @@
 mod alone;
 pub(crate) mod client;
 mod clocks;
+#[cfg(target_os = "linux")]
+mod connections;
 mod control;
 mod doors;
 mod environment;
