@@ -1,6 +1,6 @@
 //! Calls to servers, and the events during a call.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pegboard_mcp::{
     era::Era,
@@ -28,6 +28,9 @@ const EVENTS: usize = 256;
 
 /// Maximum number of times that a server may ask for input in one call.
 const MAX_ROUNDS: usize = 16;
+
+/// How long a call waits for the end of a connection that was given up for it.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A call to a server.
 #[derive(Clone, Debug)]
@@ -146,7 +149,16 @@ impl Forwarder {
         let mut params = forward.params.clone();
         for _ in 0..MAX_ROUNDS {
             let running = self.start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
-            let driven = self.drive_call(exchange, running, &bound_to).await?;
+            let driven = match self.drive_call(exchange, running, &bound_to).await {
+                // A call that waits for input keeps its connection; the caller's oldest one makes room.
+                Err(ForwardError::Lost(CallError::TooManyConnections { .. }))
+                    if self.suspended.drop_oldest_of(&bound_to) =>
+                {
+                    upstream.wait_for_room(ROOM_TIMEOUT).await;
+                    continue;
+                }
+                driven => driven?,
+            };
             if exchange.is_asked_by_result() || !is_input_required(&driven.result) {
                 return Ok(finish(driven));
             }

@@ -106,22 +106,29 @@ impl SuspendedCalls {
         found.map(|(_, call)| call).ok_or_else(gone)
     }
 
+    /// Drops the oldest suspended call of a caller at a server; returns whether there was one.
+    pub(crate) fn drop_oldest_of(&self, bound_to: &BoundTo) -> bool {
+        let is_theirs = |call: &Suspended| (call.bound_to.0, &call.bound_to.1) == (bound_to.0, &bound_to.1);
+        drop_oldest_call(&mut lock(&self.by_state), 1, is_theirs)
+    }
+
     /// Returns the client's answer among its input responses.
     pub(crate) fn input_response(params: &Fields) -> Option<Raw> {
         params.object("inputResponses")?.get(QUESTION).map(ToOwned::to_owned)
     }
 }
 
-/// Makes room for one more call if `most` of those that `is_it` selects are suspended.
+/// Makes room for one more call if `most` of those that `is_it` selects are suspended; returns
+/// whether that was necessary.
 fn drop_oldest_call(
     calls: &mut HashMap<String, (Instant, Suspended)>,
     most: usize,
     is_it: impl Fn(&Suspended) -> bool,
-) {
+) -> bool {
     let of_them = || calls.iter().filter(|(_, (_, call))| is_it(call));
     if of_them().count() < most {
-        return;
+        return false;
     }
     let oldest = of_them().min_by_key(|(_, (since, _))| *since).map(|(state, _)| state.clone());
-    oldest.and_then(|state| calls.remove(&state));
+    oldest.and_then(|state| calls.remove(&state)).is_some()
 }

@@ -134,7 +134,9 @@ impl Upstream {
 
     /// Records the outcome with the circuit breaker, and bounds the size of the result.
     fn record_outcome(&self, pass: Pass<'_>, outcome: Result<Raw, CallError>) -> Result<Raw, CallError> {
-        let failure = outcome.as_ref().err().filter(|error| error.is_server_failure());
+        // A connection that ends with the gateway is not a failure of the server.
+        let is_failure = |error: &&CallError| error.is_server_failure() && !*self.stop.borrow();
+        let failure = outcome.as_ref().err().filter(is_failure);
         match pass.record(failure.map(|error| error.to_string().into()), Instant::now().into_std()) {
             Transition::None => {}
             Transition::Opened => tracing::warn!(server = self.name(), "circuit breaker opened"),

@@ -164,30 +164,22 @@ impl Upstream {
         let _leaving = Leaving { upstream: &self, slot: &slot };
         let (mut stop, limit) = (self.stop.subscribe(), self.config.timeouts.connect);
         let opened = tokio::select! {
-            opened = tokio::time::timeout(limit, self.open_further(&plan)) => opened,
+            opened = tokio::time::timeout(limit, self.open_further(&slot, &plan)) => opened,
             () = slot.ending() => return,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let mut connection = match opened.unwrap_or(Err(ConnectError::Timeout(limit))) {
+        let (mut connection, _listening) = match opened.unwrap_or(Err(ConnectError::Timeout(limit))) {
             Ok(connection) => connection,
             Err(error) => return slot.set_failed(self.open_failure(&plan, &error)),
         };
-        if self.is_holding()
-            && let Err(error) = self.review_tools(&slot, &connection.link, &connection.hello).await
-        {
-            slot.set_failed(OpenFailure::Reason(format!("its tools cannot be compared: {error}").into()));
-            return connection.close("cannot list the server's tools".to_owned()).await;
-        }
         let (server, kind, protocol) = (self.name(), slot.key.kind(), connection.hello.version.clone());
         tracing::debug!(server, kind, protocol, "connection opened");
         connection.link.set_ready();
-        let watched = self.resubscribe(&slot, &connection.link, &connection.hello).await;
-        let _listening = watched.map(|watched| Listening::start(&connection, watched));
         slot.set_open(&connection.link, &connection.hello);
         let OpenConnection { link, hello, process, notices, .. } = &mut connection;
         let reason = tokio::select! {
-            reason = link.closed() => reason.to_string(),
-            reason = process_ended(process) => reason,
+            reason = link.closed() => self.lost(kind, &reason),
+            reason = process_ended(process) => self.lost(kind, &reason),
             () = self.follow(&slot, link, hello, notices) => "closed".to_owned(),
             () = self.pool.unused(&slot, self.config.connections.idle) => "idle".to_owned(),
             () = slot.ending() => "no longer needed".to_owned(),
@@ -197,6 +189,13 @@ impl Upstream {
         slot.end();
         tracing::debug!(server, kind, reason = &*self.redactor.redact(&reason), "connection closed");
         connection.close(reason).await;
+    }
+
+    /// Logs that the server has ended a connection of the pool; returns why.
+    fn lost(&self, kind: &str, reason: &str) -> String {
+        let reason = text::brief(&self.redactor.redact(reason), MAX_REASON);
+        tracing::info!(server = self.name(), kind, reason, "connection ended by the server");
+        reason
     }
 
     /// Follows what the server sends of its own accord on a connection of the pool.
@@ -216,7 +215,13 @@ impl Upstream {
                 kinds = link.news.changed_lists() => match slot.key {
                     // What calls of its clients have changed, the catalog connection may not know.
                     ConnectionKey::Shared(_) => self.refresh_lists(link, kinds).await,
-                    _ => is_due = kinds.contains(&ListKind::Tools),
+                    _ if kinds.contains(&ListKind::Tools) => {
+                        is_due = true;
+                        if let Err(error) = self.adopt_new_tools(link).await {
+                            tracing::debug!(server = self.name(), %error, "changed tools not listed");
+                        }
+                    }
+                    _ => {}
                 },
             }
         }
@@ -229,7 +234,13 @@ impl Upstream {
         }
     }
 
-    async fn open_further(&self, plan: &Plan) -> Result<OpenConnection, ConnectError> {
+    /// Opens a connection of the pool, with the log level and the subscriptions of its clients. Where
+    /// tools are held back until they are approved, those on this connection are compared first.
+    async fn open_further(
+        &self,
+        slot: &Slot,
+        plan: &Plan,
+    ) -> Result<(OpenConnection, Option<Listening>), ConnectError> {
         let another = match &self.config.transport {
             TransportConfig::Local(server) => server.another().map(TransportConfig::Local),
             _ => None,
@@ -242,10 +253,16 @@ impl Upstream {
             talk: Arc::default(),
         };
         let connection = self.open(opening).await?;
+        let (link, hello) = (&connection.link, &connection.hello);
         if let Some(level) = &plan.log_level {
-            set_log_level(&connection.link, &connection.hello, level, self.config.timeouts.connect).await;
+            set_log_level(link, hello, level, self.config.timeouts.connect).await;
         }
-        Ok(connection)
+        let watched = self.resubscribe(slot, link, hello).await;
+        let listening = watched.map(|watched| Listening::start(&connection, watched));
+        if self.is_holding() {
+            self.review_tools(slot, link, hello).await.map_err(ConnectError::Refused)?;
+        }
+        Ok((connection, listening))
     }
 
     /// Returns why a connection was not opened, and remembers that a server does not speak the
@@ -266,6 +283,12 @@ impl Upstream {
             LegacySupport::FailedUntil(Instant::now() + RETRY_LEGACY)
         };
         OpenFailure::Era
+    }
+
+    /// Waits until a client can have a connection of its own, at most `limit`. One that was given up
+    /// counts until its process is gone.
+    pub async fn wait_for_room(&self, limit: Duration) {
+        let _ = tokio::time::timeout(limit, self.pool.has_room(self.config.connections.max)).await;
     }
 
     /// Closes the connections that belong to a client which has gone.

@@ -363,7 +363,7 @@ impl Upstream {
 
     /// Takes in what the server offers. What is as it was stays the same in memory, so that
     /// nobody takes it for new.
-    async fn publish(&self, mut lists: Lists) {
+    pub(super) async fn publish(&self, mut lists: Lists) {
         for warning in &lists.warnings {
             tracing::warn!(server = self.name(), "{warning}");
         }

@@ -172,6 +172,11 @@ impl Pool {
         }
     }
 
+    /// Waits until there are fewer than `most` connections of single clients.
+    pub(super) async fn has_room(&self, most: usize) {
+        let _ = self.count.subscribe().wait_for(|_| self.counts().1 < most).await;
+    }
+
     /// Waits until there are no connections.
     pub(super) async fn emptied(&self) {
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;

@@ -100,7 +100,8 @@ async fn two_hundred_search_while_a_list_changes_every_100_ms() {
 #[tokio::test(flavor = "local")]
 async fn fifty_changes_of_the_configuration_under_load() {
     let stage = Stage::new("pressure-config");
-    let steady = stage.controlled_server("steady", "--extras");
+    // A server of both eras would have a second process for legacy clients.
+    let steady = stage.controlled_server("steady", "--era legacy --extras");
     let with = |number: usize| {
         let mut servers = json!({"steady": steady.entry()});
         servers[format!("guest{}", number % 3)] = fixture(&["--tools", &(1 + number % 5).to_string()]);
