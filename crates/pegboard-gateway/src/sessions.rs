@@ -312,7 +312,7 @@ impl Sessions {
             ROOTS_CHANGED => self.fleet.notify_for(owner_of(session), ROOTS_CHANGED, None),
             "notifications/initialized" | "notifications/progress" => {}
             method => {
-                tracing::debug!(session = session.owner, method = shorten(method), "unknown notification ignored")
+                tracing::debug!(session = session.owner, method = shorten(method), "unknown notification ignored");
             }
         }
     }

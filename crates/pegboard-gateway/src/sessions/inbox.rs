@@ -36,12 +36,12 @@ impl ClientSession {
         *lock(&self.inbox) = None;
     }
 
-    fn receive_notification(&self, method: &str, params: Option<Raw>) {
-        let level = || Fields::of_optional(params.as_deref()).text("level").unwrap_or_default();
+    fn receive_notification(&self, method: &str, params: Option<&Raw>) {
+        let level = || Fields::of_optional(params.map(|params| &**params)).text("level").unwrap_or_default();
         if method == "notifications/message" && !is_logged(&level(), Some(&self.log_level())) {
             return;
         }
-        self.send(Message::notification(method, params.as_deref()));
+        self.send(Message::notification(method, params.map(|params| &**params)));
     }
 
     async fn answer_request(&self, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
@@ -60,7 +60,7 @@ async fn deliver(session: Weak<ClientSession>, mut received: queue::Receiver<Eve
     while let Some(event) = received.recv().await {
         let Some(session) = session.upgrade() else { return };
         match event {
-            Event::Notification { method, params } => session.receive_notification(&method, params),
+            Event::Notification { method, params } => session.receive_notification(&method, params.as_ref()),
             Event::Request { method, params, mut reply } => {
                 // The next event must not wait for a person.
                 tokio::spawn(async move {
