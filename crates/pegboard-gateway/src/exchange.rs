@@ -9,7 +9,7 @@ use pegboard_mcp::{
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
-use pegboard_upstream::{CallClient, ClientOwner, Event, CallerKey, queue};
+use pegboard_upstream::{CallClient, CallerKey, ClientOwner, Event, queue};
 use serde_json::value::RawValue;
 
 use crate::{

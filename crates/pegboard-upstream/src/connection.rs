@@ -43,7 +43,7 @@ pub(crate) struct LinkSettings {
     /// Where notifications go that belong to no call.
     pub(crate) notices: mpsc::Sender<Notice>,
     /// What the server writes beside its messages.
-    pub(crate) talk: Arc<TalkNotes>,
+    pub(crate) talk: Arc<OutputLog>,
     /// Maximum size of a message in bytes; a longer one is not read.
     pub(crate) max_message: usize,
     /// The only client of the connection; `None` if clients share it.

@@ -48,6 +48,7 @@ use pegboard_mcp::{
 
 use crate::{
     auth::{Bearer, Logins},
+    call_queue::CallQueue,
     config::{ServerConfig, TransportConfig},
     connection::{Asks, Link, Notice},
     environment::ReservedVariables,
@@ -56,7 +57,6 @@ use crate::{
     pins::Pins,
     redact::{Redactor, SharedSecrets},
     server_output::{OutputLog, ServerOutput},
-    call_queue::CallQueue,
 };
 
 /// How long a server may take to agree to a subscription.

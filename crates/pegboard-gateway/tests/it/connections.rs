@@ -16,7 +16,7 @@ use pegboard_mcp::{
     rpc::RpcError,
 };
 use pegboard_upstream::{
-    Answering, LocalClient, LocalServer,
+    AnswerFuture, LocalClient, LocalServer,
     config::{ConnectionMode, Pinning, ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ impl LocalServer for Counter {
         Some(Arc::new(Self::new(&self.shop, true)))
     }
 
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
         Box::pin(async move {
             let fields = Fields::of_optional(params.as_deref());
             match method {

@@ -12,11 +12,11 @@ use tracing::Instrument as _;
 
 use super::{CallClient, Gate, State, Upstream, pool::InUse};
 use crate::{
-    config::Limits,
+    call_queue::CallerKey,
+    config::ServerLimits,
     connection::{Call, CallError, Link},
     handshake::Hello,
     trace,
-    turns::OnBehalf,
 };
 
 /// The catalog connection, for those that wait for it.
@@ -36,7 +36,7 @@ enum Route<'a> {
     /// The catalog connection.
     Catalog,
     /// The connection of a client's calls.
-    Client { upstream: &'a Arc<Upstream>, client: &'a CallClient, whose: OnBehalf },
+    Client { upstream: &'a Arc<Upstream>, client: &'a CallClient, whose: CallerKey },
 }
 
 impl Upstream {
@@ -47,7 +47,7 @@ impl Upstream {
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        self.call_for(OnBehalf::default(), make).await
+        self.call_for(CallerKey::default(), make).await
     }
 
     /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
@@ -55,7 +55,7 @@ impl Upstream {
     ///
     /// # Errors
     /// As for [`call`](Self::call); and when it was not the call's turn in time.
-    pub async fn call_for(&self, whose: OnBehalf, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+    pub async fn call_for(&self, whose: CallerKey, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         self.count_call(whose, self.try_call(Route::Catalog, make)).await
     }
 
@@ -67,7 +67,7 @@ impl Upstream {
     pub async fn call_as(
         self: &Arc<Self>,
         client: &CallClient,
-        whose: OnBehalf,
+        whose: CallerKey,
         make: impl FnMut(&Hello) -> Call,
     ) -> Result<Raw, CallError> {
         let route = Route::Client { upstream: self, client, whose };
@@ -77,19 +77,19 @@ impl Upstream {
     /// Waits for the call's turn, makes it, and records how it went.
     async fn count_call(
         &self,
-        whose: OnBehalf,
+        whose: CallerKey,
         call: impl Future<Output = Result<Raw, CallError>>,
     ) -> Result<Raw, CallError> {
         let _using = Using::new(self);
         let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
         let work = async {
-            match self.turns.take(whose, self.config.timeouts.call).await {
+            match self.turns.acquire(whose, self.config.timeouts.call).await {
                 Ok(_turn) => call.await,
                 Err(busy) => Err(CallError::Busy(busy)),
             }
         };
         let outcome = work.instrument(span.clone()).await;
-        trace::called(&span, &outcome, began);
+        trace::record_outcome(&span, &outcome, began);
         self.notes.called(&outcome, &self.redactor);
         outcome
     }
@@ -104,7 +104,7 @@ impl Upstream {
             };
             let mut call = make(&hello);
             self.check(&call, in_use.as_ref())?;
-            call.trace = trace::passing(&call, &hello);
+            call.trace = trace::record_target(&call, &hello);
             match link.call(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
@@ -125,7 +125,7 @@ impl Upstream {
             return Err(CallError::Held);
         }
         let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
-        let Limits { argument_bytes, .. } = self.config.limits;
+        let ServerLimits { argument_bytes, .. } = self.config.limits;
         match bytes > argument_bytes {
             true => Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes }),
             false => Ok(()),
@@ -142,7 +142,7 @@ impl Upstream {
             Transition::Opened => tracing::warn!(server = self.name(), "circuit breaker opened"),
             Transition::Closed => tracing::info!(server = self.name(), "circuit breaker closed"),
         }
-        let Limits { result_bytes, .. } = self.config.limits;
+        let ServerLimits { result_bytes, .. } = self.config.limits;
         outcome.and_then(|result| match result.get().len() {
             bytes if bytes > result_bytes => Err(CallError::ResultTooLarge { bytes: Some(bytes), most: result_bytes }),
             _ => Ok(result),

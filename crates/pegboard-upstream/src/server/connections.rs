@@ -20,12 +20,12 @@ use super::{
     why_not_connected,
 };
 use crate::{
+    call_queue::CallerKey,
     config::{ConnectionMode, TransportConfig},
     connection::{Call, CallError, Link, Notice, SoleClient},
     handshake::{self, ConnectError, Hello},
     listing::ListKind,
     trace,
-    turns::OnBehalf,
 };
 
 /// How long the legacy protocol is not tried again after an attempt that failed for another reason
@@ -60,7 +60,7 @@ impl Upstream {
     pub(super) async fn connection_for(
         self: &Arc<Self>,
         client: &CallClient,
-        whose: OnBehalf,
+        whose: CallerKey,
     ) -> Result<Usable, CallError> {
         loop {
             let key = self.connection_key(client);

@@ -64,7 +64,7 @@ impl Upstream {
     pub(super) async fn review_tools(&self, slot: &Slot, link: &Arc<Link>, hello: &Hello) -> Result<(), CallError> {
         let mut lists = Lists::default();
         if hello.capabilities.has(ListKind::Tools.capability()) {
-            listing::refresh(link, ListKind::Tools, &mut lists, self.config.timeouts.connect).await?;
+            listing::refresh_list(link, ListKind::Tools, &mut lists, self.config.timeouts.connect).await?;
         }
         let offered = Arc::clone(&lists.offered);
         self.log_differences(&differences(&self.lists().offered, &offered));
@@ -84,7 +84,7 @@ impl Upstream {
     /// the catalog connection changes.
     pub(super) async fn adopt_new_tools(&self, link: &Arc<Link>) -> Result<(), CallError> {
         let mut found = Lists::default();
-        listing::refresh(link, ListKind::Tools, &mut found, self.config.timeouts.connect).await?;
+        listing::refresh_list(link, ListKind::Tools, &mut found, self.config.timeouts.connect).await?;
         let before = self.lists();
         let known: BTreeSet<&str> = before.offered.iter().map(|item| item.key.as_str()).collect();
         let new = found.offered.iter().filter(|item| !known.contains(item.key.as_str()));

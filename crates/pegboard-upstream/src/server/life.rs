@@ -396,7 +396,7 @@ impl Upstream {
     pub(super) async fn refresh_lists(&self, link: &Arc<Link>, kinds: BTreeSet<ListKind>) {
         let mut lists = Lists::clone(&self.lists());
         for kind in kinds {
-            if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
+            if let Err(error) = listing::refresh_list(link, kind, &mut lists, self.config.timeouts.connect).await {
                 tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
             }
         }

@@ -22,7 +22,7 @@ use crate::{
     environment::Environment,
     handshake::{self, Closing, ConnectError, Connected, Hello, Means},
     listing::ListKind,
-    talk::TalkNotes,
+    server_output::OutputLog,
     transport::stdio::Process,
 };
 
@@ -48,7 +48,7 @@ pub(super) struct Opening<'a> {
     /// The only client of the connection, if it is not shared.
     pub(super) client: Option<SoleClient>,
     /// What the server writes beside its messages.
-    pub(super) talk: Arc<TalkNotes>,
+    pub(super) talk: Arc<OutputLog>,
 }
 
 /// An open connection, with the process behind it.
@@ -85,7 +85,7 @@ impl Upstream {
     pub(super) async fn open(&self, opening: Opening<'_>) -> Result<OpenConnection, ConnectError> {
         let Opening { era, transport, capabilities, client, talk } = opening;
         if let Some(bearer) = &self.bearer {
-            bearer.look_again().await;
+            bearer.clear_cache().await;
         }
         let (sender, notices) = mpsc::channel(NOTICES);
         let environment = self.environment();
@@ -94,7 +94,7 @@ impl Upstream {
             redactor: self.redactor.clone(),
             notices: sender,
             talk,
-            max_message: self.config.limits.max_message(),
+            max_message: self.config.limits.max_message_bytes(),
             client,
             asks: Arc::clone(&self.asks),
         };

@@ -57,7 +57,7 @@ impl Upstream {
     }
 
     /// Looks again at what it offers; whether something else may be used now.
-    async fn look_again(&self) -> bool {
+    async fn review_pins(&self) -> bool {
         let _reviewing = self.reviewing.lock().await;
         let before = self.lists();
         let lists = self.reviewed(Lists::clone(&before)).await;
@@ -75,7 +75,7 @@ impl Upstream {
         self.narrow(lists, review)
     }
 
-    /// [`look_again`](Self::look_again) before it runs. Reads files.
+    /// [`review_pins`](Self::review_pins) before it runs. Reads files.
     pub(crate) fn review_known(&self) {
         let Some(pins) = self.approvals() else { return };
         // Who has come first has newer lists, and has looked itself.
@@ -181,7 +181,7 @@ impl Upstream {
                 let pinned = lock(&self.pinned);
                 (stamp != pinned.stamp, pinned.is_unwritten)
             };
-            if (is_other || is_unwritten) && self.look_again().await {
+            if (is_other || is_unwritten) && self.review_pins().await {
                 tracing::info!(server = self.name(), "approvals changed");
                 self.crew.changed();
             }
@@ -192,7 +192,7 @@ impl Upstream {
     pub(super) async fn write_waiting(&self) {
         if lock(&self.pinned).is_unwritten {
             lock(&self.pinned).written = None;
-            self.look_again().await;
+            self.review_pins().await;
         }
     }
 }

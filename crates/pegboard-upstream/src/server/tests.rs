@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     connection::Call,
-    fleet::Fleet,
+    fleet::{Fleet, FleetOptions},
     transport::local::{AnswerFuture, LocalServer},
 };
 

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{
     Legacy, PATIENCE, Served,
     faults::children,
-    fixture, gone,
+    fixture,
     starting::{Stage, end},
-    text,
+    text, wait_until_gone,
 };
 
 /// How often clients are asked at the same time.
@@ -73,7 +73,7 @@ async fn a_client_that_leaves_takes_its_process_along() {
     // A client that is gone in the middle of a call without a session.
     let slow = served.modern("tools/call", json!({"name": "slow", "arguments": {"ms": 60_000}}));
     let vanish = async {
-        served.logged("slow: started").await;
+        served.wait_for_log("slow: started").await;
     };
     tokio::select! {
         reply = slow => panic!("{reply:?}"),
@@ -85,7 +85,7 @@ async fn a_client_that_leaves_takes_its_process_along() {
     drop(bob);
     end(served).await;
     for pid in all {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }
 

@@ -14,8 +14,7 @@ use pegboard_process::supervise::ProcessNamespace;
 
 use super::super::{
     AlwaysLoad, ConnectionSettings, HttpKind, OAuthConfig, Pinning, PromptInstructions, ServerConfig, ServerLimits,
-    Timeouts, ToolOverride,
-    TransportConfig,
+    Timeouts, ToolOverride, TransportConfig,
 };
 use crate::environment::InheritEnv;
 

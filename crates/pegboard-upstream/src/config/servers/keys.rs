@@ -297,7 +297,7 @@ static OWN: Section<ServerDraft> = Section::new(
              `own`: one for each client, declared with that client's capabilities; for a program, a process of its \
              own. `auto`: `shared` until the server asks a client something (sampling, elicitation, roots), `own` \
              from then on.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 let name = node.as_one_of(ConnectionMode::NAMES, scope.problems);
                 set(&mut server.connections.mode, name.and_then(ConnectionMode::named));
             },
@@ -307,7 +307,7 @@ static OWN: Section<ServerDraft> = Section::new(
             "maxConnections",
             Kind::Count { least: 1 },
             "Maximum number of connections that belong to single clients; a call that needs one more is rejected.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 set(&mut server.connections.max, node.as_count_from(1, scope.problems));
             },
         )
@@ -317,7 +317,7 @@ static OWN: Section<ServerDraft> = Section::new(
             Kind::Duration { may_be_zero: true },
             "Closes a connection of a client, and the second shared one, after this time without a call; it is \
              opened again when needed. 0 never closes it.",
-            |node, server: &mut Draft, scope| {
+            |node, server: &mut ServerDraft, scope| {
                 set(&mut server.connections.idle, node.as_duration(true, scope.problems));
             },
         )

@@ -103,14 +103,14 @@ async fn what_has_changed_is_held_until_it_is_approved() {
     assert_eq!(told, [("a", PinKind::Changed, true), ("c", PinKind::New, true)]);
     // Nothing is different as long as nobody approves.
     let before = server.lists();
-    assert!(!server.look_again().await);
+    assert!(!server.review_pins().await);
     assert!(Arc::ptr_eq(&before.tools, &server.lists().tools), "the same in memory");
     assert!(Arc::ptr_eq(&before.held, &server.lists().held));
     place.approve_all();
-    assert!(server.look_again().await);
+    assert!(server.review_pins().await);
     check(&server, &["a", "b", "c"], &[]);
     assert!(server.pins().is_empty());
-    assert!(!server.look_again().await);
+    assert!(!server.review_pins().await);
 }
 
 #[tokio::test]
