@@ -94,8 +94,9 @@ pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliErr
     if !can_ask() {
         return Err(refused());
     }
+    let programs = programs(content)?;
     say(&format!("`{shown}` was found in this folder and {reason}. It starts or connects to:"));
-    programs(content)?.iter().for_each(|line| say(&format!("  {line}")));
+    programs.iter().for_each(|line| say(&format!("  {line}")));
     if !ask("Trust this file?")? {
         return Err(refused());
     }
@@ -197,13 +198,17 @@ fn hex(bytes: &[u8]) -> String {
 /// complete, because the user decides about all of it.
 ///
 /// # Errors
-/// If it is not a configuration.
+/// If it is not a configuration, or has errors: what cannot be shown cannot be trusted.
 pub(crate) fn programs(content: &Content) -> Result<Vec<String>, CliError> {
     let (config, problems) = content.as_written()?;
+    let problems: Vec<String> = problems.lines().iter().map(|problem| printable_line(problem)).collect();
+    if !problems.is_empty() {
+        return Err(CliError::new(format!("the file has errors, so it cannot be trusted: {}", problems.join("; ")))
+            .hint("correct the file, then run `pegboard trust`"));
+    }
     let mut lines: Vec<String> = config.servers.iter().map(program).collect();
     lines.extend(config.embeddings.map(|endpoint| format!("embeddings: {}", endpoint.url)));
     lines.extend(config.telemetry.endpoint.map(|endpoint| format!("telemetry: {endpoint}")));
-    lines.extend(problems.lines().into_iter().map(|problem| format!("cannot be shown: {problem}")));
     if lines.is_empty() {
         lines.push("nothing".to_owned());
     }
@@ -265,6 +270,9 @@ mod tests {
         assert_eq!(list(state).expect("a list"), std::slice::from_ref(&first));
         assert_eq!(first.state(), TrustState::Unchanged);
         assert_eq!(programs(&Content::load(&file).expect("a file")).expect("servers"), ["a: run x"]);
+        fs::write(&file, r#"{"mcpServers": {"a": {"command": "run""#).expect("a file");
+        let error = programs(&Content::load(&file).expect("a file")).expect_err("what cannot be shown is not trusted");
+        assert!(error.to_string().contains("has errors"), "{error}");
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");
         assert!(!is_trusted(&second, state), "another content");

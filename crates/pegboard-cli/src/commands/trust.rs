@@ -57,8 +57,9 @@ pub(crate) fn run(args: &TrustArgs) -> Result<Outcome, CliError> {
     }
     let content = Content::load(&path)?;
     let file = trust::Trusted::of(&path, content.bytes())?;
+    let programs = trust::programs(&content)?;
     say(&format!("`{}` starts:", file.path.display()));
-    trust::programs(&content)?.iter().for_each(|line| say(&format!("  {line}")));
+    programs.iter().for_each(|line| say(&format!("  {line}")));
     trust::trust(&file, state)?;
     say("trusted; you are asked again when the file changes");
     Ok(Outcome::Yes)
