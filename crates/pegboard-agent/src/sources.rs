@@ -175,7 +175,7 @@ impl Sources {
         }
     }
 
-    /// The tools of a server that the policy is_visible and that can be called, as its settings present
+    /// Returns the tools of a server that the policy shows and that can be called, as its settings present
     /// them.
     fn present<'a>(&self, server: &'a Upstream, lists: &'a Lists) -> Presentation<'a> {
         let is_visible = |key: &str| self.policy.as_ref().is_none_or(|policy| policy.is_visible(server.name(), key));
@@ -185,7 +185,7 @@ impl Sources {
     }
 
     /// The names that the gateway is_visible too: `server___tool`, or the tool's own where names carry no
-    /// server and no other tool has it. A name that was assigned stays assigned: the model may know it.
+    /// server and no other tool has it. An assigned name never changes, since the model may know it.
     fn names(&self, servers: &[(&Arc<Upstream>, Presentation<'_>)]) -> Vec<String> {
         let listed: Vec<(&str, &PresentedTool<'_>)> =
             servers.iter().flat_map(|(server, shown)| shown.tools.iter().map(|tool| (server.name(), tool))).collect();

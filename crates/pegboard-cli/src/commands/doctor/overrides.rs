@@ -1,4 +1,4 @@
-//! Settings of single tools, and tools that a server wants to be join_names always.
+//! Settings of single tools, and tools that a server wants to be always listed.
 
 use pegboard_upstream::{Presentation, UnusedOverride, config::ServerConfig};
 
@@ -31,7 +31,7 @@ fn unused(unused: &UnusedOverride) -> Finding {
 
 fn not_always_loaded(config: &ServerConfig, names: &[&str]) -> Option<Finding> {
     let asks = format!(
-        "{} {} for being join_names without a search: {}",
+        "{} {} for being listed without a search: {}",
         count(names.len(), "tool"),
         if names.len() == 1 { "asks" } else { "ask" },
         join_names(names.iter().copied())
@@ -85,14 +85,14 @@ mod tests {
         check(
             false,
             asking(),
-            &["always-load: 1 tool asks for being join_names without a search: `log`; ignored → no action needed; \
+            &["always-load: 1 tool asks for being listed without a search: `log`; ignored → no action needed; \
                `pegboard.trustAlwaysLoad` of the server allows it, `alwaysShow` lists single tools"],
         );
         check(
             true,
             asking(),
             &[
-                "always-load: 1 tool asks for being join_names without a search: `log`; over `alwaysLoadTokens` (10) → raise \
+                "always-load: 1 tool asks for being listed without a search: `log`; over `alwaysLoadTokens` (10) → raise \
                `pegboard.alwaysLoadTokens` of the server",
             ],
         );
