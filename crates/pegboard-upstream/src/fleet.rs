@@ -1,4 +1,4 @@
-//! All configured servers.
+//! The configured servers.
 
 use std::{
     ffi::OsString,
@@ -22,31 +22,31 @@ use crate::{
     manifest,
     pins::Pins,
     redact::{Redactor, SharedSecrets},
-    server::{ClientOwner, Crew, Gate, Upstream},
+    server::{ClientOwner, FleetContext, StartPhase, Upstream},
 };
 
-/// Notifications that wait to be passed on.
+/// Maximum number of notifications that wait to be read.
 const NOTICES: usize = 4096;
 
 /// Maximum number of child processes that start at the same time, whatever is configured.
 const MAX_STARTS: usize = 10_000;
 
-/// How a fleet is run.
+/// Options of a fleet.
 #[derive(Clone, Debug, Default)]
 pub struct FleetOptions {
     /// The command line of a program that runs [`supervise::run`](pegboard_process::supervise::run) on
     /// what follows it; without one, a server's own children may outlive it.
     pub supervisor: Vec<OsString>,
-    /// The folder in which it is kept what servers offer, so that it is known at the next
-    /// start before they run. `None` keeps nothing.
+    /// Folder for cached lists, which are available at the next start before the servers run. `None`
+    /// disables the cache.
     pub manifests: Option<PathBuf>,
-    /// The folder in which it is kept which tools were approved; see
+    /// Folder for approvals of tools; see
     /// [`Pinning`](crate::config::Pinning). `None` approves everything.
     pub pins: Option<PathBuf>,
-    /// Where logins to remote servers are kept. `None` uses none.
+    /// Logins to remote servers. `None` disables them.
     pub logins: Option<Logins>,
-    /// Whether servers that have a manifest wait for [`Fleet::begin`] or for a call, for
-    /// whoever has something to do first that a crowd of starting programs would slow down.
+    /// Whether servers with cached lists wait for [`Fleet::begin`] or for a call, so that starting
+    /// programs do not slow down what the caller does first.
     pub is_held: bool,
     /// Maximum number of child processes that start at the same time; `None` is
     /// [`default_starts`]. A server that a call waits for does not wait.
@@ -62,71 +62,71 @@ pub fn default_starts() -> usize {
 #[derive(Debug)]
 pub struct Fleet {
     servers: RwLock<Arc<[Arc<Upstream>]>>,
-    /// Servers that are no longer configured and end what they are busy with.
+    /// Servers that are no longer configured and finish their running calls.
     leaving: Mutex<Vec<Arc<Upstream>>>,
-    crew: Arc<Crew>,
+    context: Arc<FleetContext>,
     manifests: Option<PathBuf>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// One change of the configuration at a time, and none after the end.
+    /// Serializes changes of the configuration; `true` after the end.
     changing: tokio::sync::Mutex<bool>,
 }
 
-/// What a change of the configuration did, by the names of the servers.
+/// The effect of a change of the configuration, by names of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconfigured {
-    /// Those that are new.
+    /// New servers.
     pub added: Vec<String>,
-    /// Those that were started again, because something of them is different.
+    /// Servers that were restarted because their configuration changed.
     pub changed: Vec<String>,
-    /// Those that are gone.
+    /// Removed servers.
     pub removed: Vec<String>,
 }
 
 impl Reconfigured {
-    /// Whether all servers are as they were.
+    /// Returns whether no server changed.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
 impl Fleet {
-    /// Starts the servers and keeps nothing of them; see [`start_with`](Self::start_with).
+    /// Starts the servers without files; see [`start_with`](Self::start_with).
     pub fn start(configs: Vec<ServerConfig>, supervisor: Vec<OsString>) -> (Self, mpsc::Receiver<(Arc<str>, Notice)>) {
         Self::start_with(configs, FleetOptions { supervisor, ..FleetOptions::default() })
     }
 
     /// Starts the servers.
     ///
-    /// Also returned: what servers say of their own accord, with the server's name. Changes
-    /// of lists are not among it; they are seen through [`changes`](Self::changes).
+    /// Also returns the notifications of servers that belong to no call, with the server's name.
+    /// Changes of lists are not among them; see [`changes`](Self::changes).
     pub fn start_with(configs: Vec<ServerConfig>, options: FleetOptions) -> (Self, mpsc::Receiver<(Arc<str>, Notice)>) {
-        let (told, notices) = mpsc::channel(NOTICES);
-        let gate = if options.manifests.is_some() { Gate::Reading } else { Gate::Open };
-        let crew = Arc::new(Crew {
+        let (sender, notices) = mpsc::channel(NOTICES);
+        let phase = if options.manifests.is_some() { StartPhase::Loading } else { StartPhase::Started };
+        let context = Arc::new(FleetContext {
             supervisor: options.supervisor,
             reserved: Mutex::new(ReservedVariables::of_all(&configs)),
             logins: options.logins,
             changes: watch::Sender::new(0),
-            told,
-            gate: watch::Sender::new(gate),
+            notices: sender,
+            phase: watch::Sender::new(phase),
             secrets: SharedSecrets::default(),
             pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
             starts: Arc::new(Semaphore::new(options.max_starts.unwrap_or_else(default_starts).clamp(1, MAX_STARTS))),
         });
-        configs.iter().for_each(|config| crew.secrets.add_server(config));
+        configs.iter().for_each(|config| context.secrets.add_server(config));
         let servers: Vec<Arc<Upstream>> =
-            configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&crew))).collect();
+            configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&context))).collect();
         let mut tasks: Vec<JoinHandle<()>> =
             servers.iter().map(|server| tokio::spawn(Arc::clone(server).run())).collect();
         if let Some(folder) = options.manifests.clone() {
-            let next = if options.is_held { Gate::Recalled } else { Gate::Open };
-            let opening = Opening { crew: Arc::clone(&crew), next };
+            let next = if options.is_held { StartPhase::Loaded } else { StartPhase::Started };
+            let opening = Opening { context: Arc::clone(&context), next };
             tasks.push(tokio::spawn(recall(folder, servers.clone(), opening)));
         }
         let fleet = Self {
             servers: RwLock::new(servers.into()),
             leaving: Mutex::default(),
-            crew,
+            context,
             manifests: options.manifests,
             tasks: Mutex::new(tasks),
             changing: tokio::sync::Mutex::new(false),
@@ -134,39 +134,38 @@ impl Fleet {
         (fleet, notices)
     }
 
-    /// The servers in the order of the configuration.
+    /// Returns the servers in the order of the configuration.
     pub fn servers(&self) -> Arc<[Arc<Upstream>]> {
         Arc::clone(&self.servers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server with this name.
+    /// Returns the server with this name.
     pub fn find(&self, name: &str) -> Option<Arc<Upstream>> {
         self.servers().iter().find(|server| server.name() == name).cloned()
     }
 
-    /// Grows whenever a server's lists or state change, or the servers themselves.
+    /// Returns a counter that grows when lists, states or the servers themselves change.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.crew.changes.subscribe()
+        self.context.changes.subscribe()
     }
 
-    /// Hides these in everything that is told of servers, beside what is configured of them.
+    /// Redacts these secrets for all servers, in addition to those in their configuration.
     pub fn hide<'a>(&self, secrets: impl IntoIterator<Item = &'a Secret>) {
-        self.crew.secrets.add(secrets);
+        self.context.secrets.add(secrets);
     }
 
-    /// `text` without the secrets of any server, or of anybody else that were hidden.
+    /// Returns `text` with all known secrets redacted.
     pub fn without_secrets(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for server in self.servers().iter() {
             text = server.redactor().blank_out(text);
         }
-        Redactor::only_shared(self.crew.secrets.clone()).blank_out(text)
+        Redactor::only_shared(self.context.secrets.clone()).blank_out(text)
     }
 
-    /// Goes over to another configuration. Servers of which nothing is different go on
-    /// undisturbed; others are started, started again or ended, each by itself. One that
-    /// leaves may finish the calls that it is busy with, for at most `grace`; its successor
-    /// waits for that, and calls of the successor wait with it.
+    /// Switches to another configuration. Unchanged servers keep running; others are started,
+    /// restarted or stopped independently. A server that is stopped may finish its running calls within
+    /// `grace`; its successor starts after that, and calls of the successor wait.
     ///
     /// Returns when the new servers are known, not when they have started.
     pub async fn reconfigure(&self, configs: Vec<ServerConfig>, grace: Duration) -> Reconfigured {
@@ -174,14 +173,14 @@ impl Fleet {
         if *changing {
             return Reconfigured::default();
         }
-        // Before anything is started: servers that are as they were carry the old names.
-        *lock(&self.crew.reserved) = ReservedVariables::of_all(&configs);
+        // Before anything is started: unchanged servers have the old names.
+        *lock(&self.context.reserved) = ReservedVariables::of_all(&configs);
         let before = self.servers();
         let mut done = Reconfigured::default();
         let mut fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)> = Vec::new();
         let mut servers: Vec<Arc<Upstream>> = Vec::with_capacity(configs.len());
         for config in configs {
-            self.crew.secrets.add_server(&config);
+            self.context.secrets.add_server(&config);
             let old = before.iter().find(|server| server.name() == config.name);
             if let Some(same) = old.filter(|old| *old.config() == config) {
                 servers.push(Arc::clone(same));
@@ -189,26 +188,25 @@ impl Fleet {
             }
             let list = if old.is_some() { &mut done.changed } else { &mut done.added };
             list.push(config.name.clone());
-            let server = Upstream::new(config, Arc::clone(&self.crew));
+            let server = Upstream::new(config, Arc::clone(&self.context));
             fresh.push((Arc::clone(&server), old.cloned()));
             servers.push(server);
         }
         let is_gone = |old: &&Arc<Upstream>| !servers.iter().any(|server| server.name() == old.name());
         let gone: Vec<Arc<Upstream>> = before.iter().filter(is_gone).cloned().collect();
         done.removed = gone.iter().map(|server| server.name().to_owned()).collect();
-        self.recall_fresh(&fresh).await;
+        self.load_known_lists(&fresh).await;
         *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
-        self.crew.changed();
+        self.context.changed();
         let fresh = fresh.into_iter().map(|(server, old)| (old, Some(server)));
         fresh
             .chain(gone.into_iter().map(|old| (Some(old), None)))
-            .for_each(|(old, new)| self.follow_up(old, new, grace));
+            .for_each(|(old, new)| self.replace_server(old, new, grace));
         done
     }
 
-    /// Starts one server again, with the configuration that it has. It may finish the calls
-    /// that it is busy with, for at most `grace`; later ones wait for its successor. Whether
-    /// there is such a server.
+    /// Restarts one server with its current configuration. It may finish its running calls within
+    /// `grace`; later calls wait for its successor. Returns whether the server exists.
     pub async fn restart(&self, name: &str, grace: Duration) -> bool {
         let changing = self.changing.lock().await;
         let before = self.servers();
@@ -216,20 +214,19 @@ impl Fleet {
             return false;
         };
         let old = Arc::clone(&before[at]);
-        let new = Upstream::new(old.config().clone(), Arc::clone(&self.crew));
-        self.recall_fresh(&[(Arc::clone(&new), Some(Arc::clone(&old)))]).await;
+        let new = Upstream::new(old.config().clone(), Arc::clone(&self.context));
+        self.load_known_lists(&[(Arc::clone(&new), Some(Arc::clone(&old)))]).await;
         let mut servers = before.to_vec();
         servers[at] = Arc::clone(&new);
         *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
-        self.crew.changed();
-        self.follow_up(Some(old), Some(new), grace);
+        self.context.changed();
+        self.replace_server(Some(old), Some(new), grace);
         true
     }
 
-    /// Tells new servers what is known of them: what was kept, or what their predecessors
-    /// offered. Another token is no reason to take all tools away until the server has said
-    /// the same again; another program is.
-    async fn recall_fresh(&self, fresh: &[(Arc<Upstream>, Option<Arc<Upstream>>)]) {
+    /// Gives new servers their cached lists, or those of their predecessors. A change of the token does
+    /// not invalidate the lists; a change of the program does.
+    async fn load_known_lists(&self, fresh: &[(Arc<Upstream>, Option<Arc<Upstream>>)]) {
         for (server, old) in fresh {
             if let Some(old) = old {
                 server.continue_counting(old);
@@ -240,11 +237,11 @@ impl Fleet {
             }
         }
         let servers: Vec<Arc<Upstream>> = fresh.iter().map(|(server, _)| Arc::clone(server)).collect();
-        self.recall_kept(&servers).await;
+        self.load_cached_lists(&servers).await;
         review(servers).await;
     }
 
-    async fn recall_kept(&self, fresh: &[Arc<Upstream>]) {
+    async fn load_cached_lists(&self, fresh: &[Arc<Upstream>]) {
         let Some(folder) = self.manifests.clone() else { return };
         let configs: Vec<ServerConfig> = fresh.iter().map(|server| server.config().clone()).collect();
         let read = tokio::task::spawn_blocking(move || manifest::load_manifests(&folder, &configs)).await;
@@ -255,8 +252,8 @@ impl Fleet {
         }
     }
 
-    /// Lets one server follow another.
-    fn follow_up(&self, old: Option<Arc<Upstream>>, new: Option<Arc<Upstream>>, grace: Duration) {
+    /// Stops one server and starts its successor.
+    fn replace_server(&self, old: Option<Arc<Upstream>>, new: Option<Arc<Upstream>>, grace: Duration) {
         lock(&self.leaving).retain(|server| !server.has_ended());
         lock(&self.leaving).extend(old.clone());
         let task = tokio::spawn(async move {
@@ -272,20 +269,19 @@ impl Fleet {
         tasks.push(task);
     }
 
-    /// Waits until it is read what was kept of servers, at most `limit`.
+    /// Waits until cached lists are read, at most `limit`.
     pub async fn recalled(&self, limit: Duration) {
-        let mut gate = self.crew.gate.subscribe();
-        let _ = tokio::time::timeout(limit, gate.wait_for(|gate| *gate >= Gate::Recalled)).await;
+        let mut phase = self.context.phase.subscribe();
+        let _ = tokio::time::timeout(limit, phase.wait_for(|phase| *phase >= StartPhase::Loaded)).await;
     }
 
-    /// Lets the servers start that were [held](FleetOptions::is_held).
+    /// Starts the servers that were [held](FleetOptions::is_held).
     pub fn begin(&self) {
-        self.crew.advance(Gate::Open);
+        self.context.advance(StartPhase::Started);
     }
 
-    /// Waits until it is known of every server what it offers or that it does not work, at
-    /// most `limit`. What was kept of earlier runs counts, and a server that was waited for in vain
-    /// is not waited for again at the next start.
+    /// Waits until every server is listed or has failed, at most `limit`. Cached lists count, and a
+    /// server that was waited for in vain is not waited for again at the next start.
     pub async fn listed(&self, limit: Duration) {
         let servers = self.servers();
         let all = async {
@@ -300,7 +296,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until every server works, rests or has failed, at most `limit`.
+    /// Waits until every server is ready, rests or has failed, at most `limit`.
     pub async fn settled(&self, limit: Duration) {
         let all = async {
             for server in self.servers().iter() {
@@ -321,7 +317,7 @@ impl Fleet {
         self.servers().iter().for_each(|server| server.notify_for(owner, method, params));
     }
 
-    /// Ends all servers, and waits until their processes are gone.
+    /// Stops all servers, and waits until their processes are gone.
     pub async fn stop(&self) {
         *self.changing.lock().await = true;
         let leaving = lock(&self.leaving).clone();
@@ -341,24 +337,24 @@ impl Drop for Fleet {
     }
 }
 
-/// Lets the start go on when it is dropped: whatever happens to the manifests, servers start.
+/// Advances the start when it is dropped, so that servers start even if the cache cannot be read.
 struct Opening {
-    crew: Arc<Crew>,
-    next: Gate,
+    context: Arc<FleetContext>,
+    next: StartPhase,
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.crew.advance(self.next);
+        self.context.advance(self.next);
     }
 }
 
-/// Holds back what is known of servers and was not approved.
+/// Holds back known tools that are not approved.
 async fn review(servers: Vec<Arc<Upstream>>) {
     let _ = tokio::task::spawn_blocking(move || servers.iter().for_each(|server| server.review_known())).await;
 }
 
-/// Reads what was kept of the servers, and then looks for what nobody needs any more.
+/// Reads the cached lists of the servers, and then removes unused files.
 async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) {
     let configs: Vec<ServerConfig> = servers.iter().map(|server| server.config().clone()).collect();
     let read = tokio::task::spawn_blocking(move || manifest::load_manifests(&folder, &configs)).await;
@@ -368,11 +364,11 @@ async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) 
     for (server, recalled) in servers.iter().zip(recalled) {
         server.recall(&manifests, recalled);
     }
-    // What must not be used unseen is looked at before anybody asks; the rest is only reported.
+    // Where tools are held, they are reviewed before the first request; others are only reported.
     let (held, reported) = servers.into_iter().partition(|server| server.holds_unseen());
     review(held).await;
-    // All at once: whoever follows the changes takes in all of them with one look.
-    opening.crew.changed();
+    // One change for all servers, so that observers read them once.
+    opening.context.changed();
     drop(opening);
     review(reported).await;
     let _ = tokio::task::spawn_blocking(move || manifests.remove_unused(&used)).await;

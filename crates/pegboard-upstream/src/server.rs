@@ -1,4 +1,4 @@
-//! One server, kept running.
+//! A configured server: its state, its lists and its connections.
 
 mod calls;
 mod client;
@@ -37,8 +37,8 @@ pub use self::{
     state::State,
 };
 use self::{
-    connections::LegacySupport, differences::Difference, keeping::Kept, pinning::Pinned, pool::Pool, report::Notes,
-    subscriptions::ClientSubscriptions,
+    connections::LegacySupport, differences::Difference, keeping::ManifestState, pinning::Pinned, pool::Pool,
+    report::ServerStats, subscriptions::ClientSubscriptions,
 };
 use pegboard_core::{breaker::Breaker, locks::lock};
 use pegboard_mcp::{
@@ -62,53 +62,53 @@ use crate::{
 /// How long a server may take to agree to a subscription.
 const AGREEING: Duration = Duration::from_secs(2);
 
-/// How far a fleet has come with its start.
+/// The progress of the start of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Gate {
-    /// What was kept of servers is being read.
-    Reading,
-    /// It is known; servers of which something was kept wait for a word.
-    Recalled,
-    /// All of them may start.
-    Open,
+pub(crate) enum StartPhase {
+    /// Cached lists of servers are being read.
+    Loading,
+    /// Cached lists are read; servers that have one may be held back.
+    Loaded,
+    /// All servers may start.
+    Started,
 }
 
-/// What all servers of a fleet share.
+/// What the servers of a fleet have in common.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct FleetContext {
     pub(crate) supervisor: Vec<OsString>,
     /// Variables that no server inherits, as the latest configuration says.
     pub(crate) reserved: Mutex<ReservedVariables>,
     pub(crate) logins: Option<Logins>,
-    /// Counts changes of lists and state, for whoever watches the whole fleet.
+    /// Number of changes of lists and states.
     pub(crate) changes: watch::Sender<u64>,
-    /// Where other notifications go.
-    pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
-    pub(crate) gate: watch::Sender<Gate>,
+    /// The channel for notifications other than list changes.
+    pub(crate) notices: mpsc::Sender<(Arc<str>, Notice)>,
+    pub(crate) phase: watch::Sender<StartPhase>,
     /// Which tools were approved.
     pub(crate) pins: Option<Arc<Pins>>,
-    /// What none of them may tell.
+    /// Secrets that are redacted for all servers.
     pub(crate) secrets: SharedSecrets,
     /// Places for child processes that start without a call that waits for them.
     pub(crate) starts: Arc<Semaphore>,
 }
 
-impl Crew {
+impl FleetContext {
     pub(crate) fn changed(&self) {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Goes on with the start, never back.
-    pub(crate) fn advance(&self, gate: Gate) {
-        self.gate.send_if_modified(|now| {
-            let is_new = *now < gate;
-            *now = gate.max(*now);
+    /// Advances the start; it never goes back.
+    pub(crate) fn advance(&self, phase: StartPhase) {
+        self.phase.send_if_modified(|now| {
+            let is_new = *now < phase;
+            *now = phase.max(*now);
             is_new
         });
     }
 }
 
-/// A start that failed.
+/// A failed start of a server.
 #[derive(Debug)]
 pub struct FailedStart {
     /// Why.
@@ -124,22 +124,22 @@ pub struct FailedStart {
 #[derive(Debug)]
 pub struct Upstream {
     config: ServerConfig,
-    crew: Arc<Crew>,
+    context: Arc<FleetContext>,
     state: watch::Sender<State>,
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
     pinned: Mutex<Pinned>,
-    /// One look at what was approved at a time.
+    /// Serializes comparisons with the approved tools.
     reviewing: tokio::sync::Mutex<()>,
     last_hello: Mutex<Option<Arc<Hello>>>,
     wake: Notify,
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
-    notes: Notes,
+    stats: ServerStats,
     talk: Arc<OutputLog>,
-    /// How its last start failed; none if it did not.
+    /// The error of the last start, if it failed.
     failed_start: Mutex<Option<Arc<FailedStart>>>,
-    /// Whether it was logged for the present series of failures which variables it may lack.
+    /// Whether the variables that it may lack were logged in the current series of failures.
     has_warned_of_withheld: AtomicBool,
     breaker: Breaker,
     turns: Arc<CallQueue>,
@@ -155,28 +155,28 @@ pub struct Upstream {
     logged_differences: Mutex<BTreeSet<(String, Difference)>>,
     /// The log level of connections that clients share.
     shared_log_level: Mutex<Option<String>>,
-    /// Its login, where it can have one.
+    /// The OAuth login, if the server can have one.
     bearer: Option<Arc<Bearer>>,
-    /// Where its lists are kept between runs.
-    kept: OnceLock<Kept>,
-    /// What is not to be told of it.
+    /// The lists on disk.
+    kept: OnceLock<ManifestState>,
+    /// Redacts its secrets.
     redactor: Redactor,
-    /// Whether it was started, and what was kept comes too late.
+    /// Whether it was started; cached lists come too late then.
     has_begun: Mutex<bool>,
     /// Resources that clients subscribed to, for modern servers.
     watched: watch::Sender<Vec<String>>,
 }
 
 impl Upstream {
-    pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
+    pub(crate) fn new(config: ServerConfig, context: Arc<FleetContext>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
         let turns = CallQueue::new(config.limits.concurrent);
-        let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins, crew.secrets.clone()));
+        let bearer = context.logins.as_ref().and_then(|logins| Bearer::of(&config, logins, context.secrets.clone()));
         Arc::new(Self {
-            redactor: Redactor::with_shared(&config, crew.secrets.clone()),
+            redactor: Redactor::with_shared(&config, context.secrets.clone()),
             config,
-            crew,
+            context,
             state: watch::Sender::new(state),
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
@@ -186,7 +186,7 @@ impl Upstream {
             wake: Notify::new(),
             stop: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
-            notes: Notes::default(),
+            stats: ServerStats::default(),
             talk: Arc::default(),
             failed_start: Mutex::default(),
             has_warned_of_withheld: AtomicBool::new(false),
@@ -205,47 +205,47 @@ impl Upstream {
         })
     }
 
-    /// The name that it is configured under.
+    /// Returns the name in the configuration.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// What is configured of it.
+    /// Returns the configuration.
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    /// What hides its secrets.
+    /// Returns what redacts its secrets.
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// What it is doing.
+    /// Returns the current state.
     pub fn state(&self) -> State {
         self.state.borrow().clone()
     }
 
-    /// What it offers, as far as is known.
+    /// Returns the known lists.
     pub fn lists(&self) -> Arc<Lists> {
         Arc::clone(&self.lists.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// What it said of itself when it was last connected.
+    /// Returns the handshake of the last catalog connection.
     pub fn hello(&self) -> Option<Arc<Hello>> {
         lock(&self.last_hello).clone()
     }
 
-    /// What it wrote beside its messages since it was last started.
+    /// Returns the output beside its messages since the last start.
     pub fn talk(&self) -> ServerOutput {
         self.talk.snapshot()
     }
 
-    /// How its last start failed; `None` if it did not.
+    /// Returns the error of the last start; `None` if it succeeded.
     pub fn failed_start(&self) -> Option<Arc<FailedStart>> {
         lock(&self.failed_start).clone()
     }
 
-    /// What it is for: as the configuration says, else as the server says itself.
+    /// Returns the description in the configuration, else that of the server.
     pub fn description(&self) -> String {
         const MOST: usize = 4096;
         let own = || {
@@ -259,7 +259,7 @@ impl Upstream {
         text::bounded(&text::clean(&text), MOST).into_owned()
     }
 
-    /// Whether a tool can be called: over HTTP one whose headers cannot be sent must not be.
+    /// Returns whether a tool can be called. Over HTTP, a tool is skipped if its `x-mcp-header` is invalid.
     pub fn can_call(&self, item: &Item) -> bool {
         let is_remote = matches!(self.config.transport, TransportConfig::Http { .. });
         if !is_remote || !item.raw.get().contains("x-mcp-header") {
@@ -275,12 +275,12 @@ impl Upstream {
         }
     }
 
-    /// How many calls it is busy with.
+    /// Returns the number of running calls.
     pub fn running_calls(&self) -> u64 {
-        self.notes.running.load(Ordering::Relaxed)
+        self.stats.running.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is known whether the server works.
+    /// Waits until the server is ready, rests or has failed.
     pub async fn settled(&self) {
         let _ = self.state.subscribe().wait_for(State::is_settled).await;
     }
@@ -289,13 +289,13 @@ impl Upstream {
     /// itself, or that it does not work. One that did not answer when it was last started is
     /// not waited for.
     pub async fn listed(&self) {
-        let _ = self.crew.gate.subscribe().wait_for(|gate| *gate >= Gate::Recalled).await;
+        let _ = self.context.phase.subscribe().wait_for(|phase| *phase >= StartPhase::Loaded).await;
         if self.is_worth_waiting() {
             self.settled().await;
         }
     }
 
-    /// Tells the server something, if it is connected.
+    /// Sends a notification over the catalog connection, if it is open.
     pub async fn notify(&self, method: &str, params: Option<&Raw>) {
         let connection = self.connection.borrow().clone();
         if let Some((link, _)) = connection {
@@ -317,7 +317,7 @@ impl Upstream {
         }
     }
 
-    /// Takes over what is known of a predecessor.
+    /// Takes over the lists of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
@@ -326,40 +326,40 @@ impl Upstream {
         }
     }
 
-    /// Goes on with the counters of a predecessor.
+    /// Continues the counters of a predecessor.
     pub(crate) fn continue_counting(&self, old: &Self) {
-        self.notes.continue_from(&old.notes);
+        self.stats.continue_from(&old.stats);
     }
 
-    /// Ends it when it has answered the calls that it is busy with, or after `grace`.
+    /// Stops the server when its running calls have ended, at the latest after `grace`.
     pub(crate) async fn retire(&self, grace: Duration) {
         let mut stop = self.stop.subscribe();
         tokio::select! {
-            _ = tokio::time::timeout(grace, self.notes.quiet()) => {}
+            _ = tokio::time::timeout(grace, self.stats.wait_until_idle()) => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
         self.stop();
         self.stopped().await;
     }
 
-    /// Whether nothing of it runs any more, for good.
+    /// Returns whether the server has stopped permanently.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(*self.state.borrow(), State::Stopped | State::Disabled)
     }
 
-    /// Ends it for good.
+    /// Stops the server permanently.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Waits until it has ended.
+    /// Waits until the server has stopped.
     pub(crate) async fn stopped(&self) {
         let is_over = |state: &State| matches!(state, State::Stopped | State::Disabled);
         let _ = self.state.subscribe().wait_for(is_over).await;
     }
 }
 
-/// What went wrong, and what can be done about it.
+/// Returns the error with its causes and a hint.
 fn why_not_connected(error: &ConnectError) -> String {
     match error.hint() {
         Some(hint) => format!("{} (hint: {hint})", crate::with_causes(error)),

@@ -10,7 +10,7 @@ use pegboard_mcp::json::Raw;
 use tokio::{sync::watch, time::Instant};
 use tracing::Instrument as _;
 
-use super::{CallClient, Gate, State, Upstream, pool::InUse};
+use super::{CallClient, StartPhase, State, Upstream, pool::InUse};
 use crate::{
     call_queue::CallerKey,
     config::ServerLimits,
@@ -90,7 +90,7 @@ impl Upstream {
         };
         let outcome = work.instrument(span.clone()).await;
         trace::record_outcome(&span, &outcome, began);
-        self.notes.called(&outcome, &self.redactor);
+        self.stats.record_call(&outcome, &self.redactor);
         outcome
     }
 
@@ -110,7 +110,7 @@ impl Upstream {
                     has_retried = true;
                     match in_use {
                         Some(in_use) => in_use.retire(),
-                        None => self.gone(&link).await,
+                        None => self.wait_until_replaced(&link).await,
                     }
                 }
                 outcome => return self.record_outcome(pass, outcome),
@@ -166,16 +166,19 @@ impl Upstream {
         let ready = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none());
         let (link, hello) = match ready {
             Some(ready) => ready,
-            None => self.started(connection).instrument(trace::start_span(self.name())).await?,
+            None => self.wait_until_started(connection).instrument(trace::start_span(self.name())).await?,
         };
         Ok(Usable { link, hello, in_use: None })
     }
 
     /// Waits until the server has started, and starts it if need be.
-    async fn started(&self, mut connection: CatalogConnection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
-        let failures = self.notes.failures();
+    async fn wait_until_started(
+        &self,
+        mut connection: CatalogConnection,
+    ) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
+        let failures = self.stats.failures();
         // Whoever is called has waited long enough for others to be served.
-        self.crew.advance(Gate::Open);
+        self.context.advance(StartPhase::Started);
         let refuse = |reason: &str| Err(CallError::NotRunning(reason.into()));
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
@@ -196,8 +199,8 @@ impl Upstream {
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
                     // What woke it was one try; the next call may make another.
-                    State::Lazy if self.notes.failures() > failures => {
-                        return refuse(&self.notes.last_failure());
+                    State::Lazy if self.stats.failures() > failures => {
+                        return refuse(&self.stats.last_failure());
                     }
                     // It may have gone to sleep after we looked.
                     State::Lazy | State::Idle => self.wake.notify_one(),
@@ -216,7 +219,7 @@ impl Upstream {
     }
 
     /// Waits until a dead catalog connection is no longer offered.
-    async fn gone(&self, link: &Arc<Link>) {
+    async fn wait_until_replaced(&self, link: &Arc<Link>) {
         let mut connection = self.connection.subscribe();
         let is_other =
             |now: &Option<(Arc<Link>, Arc<Hello>)>| now.as_ref().is_none_or(|(now, _)| !Arc::ptr_eq(now, link));
@@ -229,14 +232,14 @@ struct Using<'a>(&'a Upstream);
 
 impl<'a> Using<'a> {
     fn new(upstream: &'a Upstream) -> Self {
-        upstream.notes.calling();
+        upstream.stats.begin_call();
         Self(upstream)
     }
 }
 
 impl Drop for Using<'_> {
     fn drop(&mut self) {
-        self.0.notes.finished();
+        self.0.stats.end_call();
         *lock(&self.0.last_used) = Instant::now();
     }
 }

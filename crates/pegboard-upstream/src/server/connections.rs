@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument as _;
 
 use super::{
-    CallClient, ClientOwner, Gate, State, UpdateSource, Upstream,
+    CallClient, ClientOwner, StartPhase, State, UpdateSource, Upstream,
     calls::Usable,
     client::ConnectionKey,
     opening::{Listening, OpenConnection, Opening, process_ended},
@@ -131,7 +131,7 @@ impl Upstream {
 
     fn check_not_stopped(&self) -> Result<(), CallError> {
         // A call is served before those that are only started.
-        self.crew.advance(Gate::Open);
+        self.context.advance(StartPhase::Started);
         match self.state() {
             State::Disabled => Err(CallError::NotRunning("it is disabled".into())),
             State::Stopped => Err(CallError::NotRunning("it was stopped".into())),
@@ -230,7 +230,7 @@ impl Upstream {
     /// Passes a notification on, for those that get updates from this connection.
     fn pass_on(&self, slot: &Slot, notice: Notice) {
         if let Some(source) = slot.key.source() {
-            let _ = self.crew.told.try_send((self.name().into(), Notice { source, ..notice }));
+            let _ = self.context.notices.try_send((self.name().into(), Notice { source, ..notice }));
         }
     }
 

@@ -93,7 +93,7 @@ impl Upstream {
             let mut lists = Lists::clone(&before);
             lists.offered = Arc::new(before.offered.iter().cloned().chain(new).collect());
             self.publish(lists).await;
-            self.crew.changed();
+            self.context.changed();
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is kept of a server between runs.
+//! The lists of a server on disk.
 
 use std::{
     sync::{
@@ -11,36 +11,35 @@ use std::{
 use pegboard_core::locks::lock;
 use tokio::sync::Notify;
 
-use super::{Gate, Upstream};
+use super::{StartPhase, Upstream};
 use crate::manifest::{CachedManifest, Fingerprint, Manifest, Manifests, Seal};
 
-/// The shortest time between two writes: a server whose lists change all the time must not
-/// keep the disk busy.
+/// The shortest time between two writes, for servers whose lists change all the time.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Where a server's manifest is, and what of it is known.
+/// The manifest of a server on disk.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ManifestState {
     manifests: Arc<Manifests>,
     fingerprint: Fingerprint,
-    /// Of what lies on the disk, as far as we know.
+    /// The seal of the file, if known.
     seal: Arc<Mutex<Option<Seal>>>,
-    /// Whether there was one to begin with.
+    /// Whether the file existed at the start.
     was_there: bool,
     /// Whether the server did not answer when it was last started.
     was_silent: AtomicBool,
-    /// Whether the lists are still those that lay there.
+    /// Whether the lists are still those of the file.
     is_recalled: AtomicBool,
-    /// Whether it lies there that the server asks its clients.
+    /// Whether the file says that the server asks its clients.
     has_asked: AtomicBool,
-    /// Whether there is something to be written.
+    /// Whether there are unsaved changes.
     is_news: AtomicBool,
     news: Notify,
 }
 
 impl Upstream {
-    /// Takes in what was kept of it, unless it was started meanwhile: a disk that hangs must
-    /// not keep servers waiting, and then they know better.
+    /// Uses the cached lists, unless the server was started meanwhile: servers do not wait for a disk
+    /// that hangs.
     pub(crate) fn recall(&self, manifests: &Arc<Manifests>, recalled: CachedManifest) {
         let CachedManifest { fingerprint, manifest: kept, was_silent } = recalled;
         let Some(fingerprint) = fingerprint else { return };
@@ -58,14 +57,14 @@ impl Upstream {
                 self.asks.record();
             }
             let mut lists = manifest.lists;
-            // Nothing is used before it was held against what was approved.
+            // Nothing is used before it was compared with the approved tools.
             if self.holds_unseen() {
                 (lists.tools, lists.held) = (Arc::default(), Arc::clone(&lists.offered));
             }
             *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
             tracing::debug!(server = self.name(), tools = self.lists().tools.len(), "cached tool list loaded");
         }
-        let _ = self.kept.set(Kept {
+        let _ = self.kept.set(ManifestState {
             manifests: Arc::clone(manifests),
             fingerprint,
             seal: Arc::new(Mutex::new(seal)),
@@ -78,19 +77,19 @@ impl Upstream {
         });
     }
 
-    /// Whether it was known what it offers before it was started.
+    /// Returns whether there were cached lists at the start.
     pub(super) fn has_manifest(&self) -> bool {
         self.kept.get().is_some_and(|kept| kept.was_there)
     }
 
-    /// Whether there is a reason to wait for it: one that did not answer the last time would
-    /// keep everybody waiting at every start.
+    /// Returns whether the start waits for the server: one that did not answer the last time would
+    /// delay every start.
     pub(super) fn is_worth_waiting(&self) -> bool {
         !self.kept.get().is_some_and(|kept| kept.was_there || kept.was_silent.load(Ordering::Relaxed))
     }
 
-    /// Notes that the server did not answer within its time.
-    pub(super) async fn stayed_silent(&self) {
+    /// Records that the server did not answer in time.
+    pub(super) async fn record_no_answer(&self) {
         self.note_silence(true).await;
     }
 
@@ -109,13 +108,13 @@ impl Upstream {
         }
     }
 
-    /// Whether its lists are those of an earlier run, and it was not asked yet.
+    /// Returns whether the lists are those of an earlier run.
     pub fn is_from_manifest(&self) -> bool {
         self.kept.get().is_some_and(|kept| kept.is_recalled.load(Ordering::Relaxed))
     }
 
-    /// Notes that the server itself has said what it offers.
-    pub(super) fn learned(&self) {
+    /// Records that the server has sent its lists.
+    pub(super) fn mark_lists_changed(&self) {
         if let Some(kept) = self.kept.get() {
             kept.is_recalled.store(false, Ordering::Relaxed);
             kept.is_news.store(true, Ordering::Relaxed);
@@ -123,9 +122,9 @@ impl Upstream {
         }
     }
 
-    /// Keeps what the server offers, for ever.
-    pub(super) async fn keep(&self) {
-        let _ = self.crew.gate.subscribe().wait_for(|gate| *gate >= Gate::Recalled).await;
+    /// Saves changes; never returns.
+    pub(super) async fn save_changes(&self) {
+        let _ = self.context.phase.subscribe().wait_for(|phase| *phase >= StartPhase::Loaded).await;
         let Some(kept) = self.kept.get() else { return std::future::pending().await };
         loop {
             tokio::select! {
@@ -137,7 +136,7 @@ impl Upstream {
         }
     }
 
-    /// Writes what is not written yet.
+    /// Saves unsaved changes.
     pub(super) async fn save(&self) {
         let (Some(kept), Some(hello)) = (self.kept.get(), self.hello()) else { return };
         let asks = self.asks.has_asked();

@@ -1,4 +1,4 @@
-//! The lives of a server: start, greet, list, follow its news, and again after a pause that
+//! The catalog connection of a server: it is opened, followed, and opened again after a pause that
 //! grows.
 
 use std::{
@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    FailedStart, Gate, State, Upstream,
+    FailedStart, StartPhase, State, Upstream,
     opening::{Listening, OpenConnection, Opening, STEADY, pause, process_ended},
     why_not_connected,
 };
@@ -28,22 +28,22 @@ use crate::{
     transport::stdio::Process,
 };
 
-/// How often a server may forget us before that counts as a failure.
+/// Maximum number of expired sessions in a row before they count as a failure.
 const MAX_RECONNECTS: u32 = 3;
 
-/// The shortest time between two looks at the same lists.
+/// The shortest time between two refreshes of lists.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How long a starting server of which it is known what it offers keeps others waiting.
+/// How long a starting server with a cached list keeps others waiting.
 const TURN: Duration = Duration::from_secs(3);
 
 /// How long a starting server that was never listed keeps others waiting.
 const FIRST_TURN: Duration = Duration::from_secs(10);
 
-/// Reasons of failures in a row that are logged as warnings.
+/// Maximum number of different reasons in a series of failures that are logged as warnings.
 const MAX_WARNINGS: usize = 3;
 
-/// Bytes of the reason that is told for a failure.
+/// Maximum number of bytes of the reason of a failure.
 const MAX_REASON: usize = 2000;
 
 impl Upstream {
@@ -54,36 +54,36 @@ impl Upstream {
         }
         if let Some(reason) = self.config.missing.clone() {
             tracing::warn!(server = self.name(), reason, "server not started");
-            self.enter(State::Failed { reason, retry_in: None });
+            self.set_state(State::Failed { reason, retry_in: None });
             let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
-            return self.enter(State::Stopped);
+            return self.set_state(State::Stopped);
         }
         tokio::select! {
-            () = self.lives() => {}
-            () = self.keep() => {}
+            () = self.keep_running() => {}
+            () = self.save_changes() => {}
             () = self.watch_approvals() => {}
         }
         self.pool.emptied().await;
         self.write_waiting().await;
         self.save().await;
-        self.enter(State::Stopped);
+        self.set_state(State::Stopped);
     }
 
-    /// One life after the other.
-    async fn lives(&self) {
+    /// Opens the catalog connection again and again, until the server is stopped.
+    async fn keep_running(&self) {
         let mut stop = self.stop.subscribe();
         tokio::select! {
-            () = self.admitted() => {}
+            () = self.wait_for_admission() => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        // One that was never listed is started once, so that it can be.
+        // A server without cached lists is started once to get them.
         let is_called = self.config.is_lazy() && self.has_manifest();
-        if is_called && !self.rest(&mut stop).await {
+        if is_called && !self.wait_for_call(&mut stop).await {
             return;
         }
         if !is_called {
             tokio::select! {
-                () = self.turn() => {}
+                () = self.wait_for_start_slot() => {}
                 _ = stop.wait_for(|stop| *stop) => return,
             }
         }
@@ -95,9 +95,9 @@ impl Upstream {
             if *stop.borrow() {
                 return;
             }
-            self.enter(State::Starting);
+            self.set_state(State::Starting);
             let began = Instant::now();
-            let ended = self.live(&mut era).await;
+            let ended = self.run_once(&mut era).await;
             if *stop.borrow() {
                 return;
             }
@@ -110,7 +110,7 @@ impl Upstream {
             match ended {
                 Ended::Idle => {
                     tracing::info!(server = self.name(), "idle server stopped");
-                    if !self.rest(&mut stop).await {
+                    if !self.wait_for_call(&mut stop).await {
                         return;
                     }
                 }
@@ -121,17 +121,17 @@ impl Upstream {
                         _ => "the session keeps expiring on the server".to_owned(),
                     };
                     reconnects = 0;
-                    // What it offers is known, so nobody needs it before it is called again.
+                    // Its lists are known, so it is not needed before the next call.
                     if self.config.is_lazy() && self.hello().is_some() {
                         tracing::warn!(server = self.name(), reason, "server failed; the next call restarts it");
-                        self.notes.fell(&reason);
-                        // Whoever woke it this time is told, and wakes it no more.
+                        self.stats.record_failure(&reason);
+                        // The call that woke it gets the error, and does not wake it again.
                         tokio::select! {
                             biased;
                             () = self.wake.notified() => {}
                             () = std::future::ready(()) => {}
                         }
-                        if !self.rest(&mut stop).await {
+                        if !self.wait_for_call(&mut stop).await {
                             return;
                         }
                         continue;
@@ -139,10 +139,10 @@ impl Upstream {
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
                     self.log_failure(&reason, retry_in, failures, &mut warned);
-                    self.enter(State::Failed { reason, retry_in: Some(retry_in) });
+                    self.set_state(State::Failed { reason, retry_in: Some(retry_in) });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
-                        () = self.logged_in() => {
+                        () = self.wait_for_login() => {
                             failures = 0;
                             warned.clear();
                         }
@@ -165,38 +165,39 @@ impl Upstream {
         }
     }
 
-    /// Returns when somebody has logged in to a server that waits for it.
-    async fn logged_in(&self) {
+    /// Waits for a login to a server that needs one.
+    async fn wait_for_login(&self) {
         match &self.bearer {
             Some(bearer) => bearer.wait_until_changed().await,
             None => std::future::pending().await,
         }
     }
 
-    /// Waits until it may start. Only one that is known from before can wait for a word:
-    /// others are waited for.
-    async fn admitted(&self) {
-        let mut gate = self.crew.gate.subscribe();
-        let _ = gate.wait_for(|gate| *gate >= Gate::Recalled).await;
+    /// Waits until the server may start. Only a server with cached lists can be held back: clients wait
+    /// for the others.
+    async fn wait_for_admission(&self) {
+        let mut phase = self.context.phase.subscribe();
+        let _ = phase.wait_for(|phase| *phase >= StartPhase::Loaded).await;
         if self.has_manifest() {
-            let _ = gate.wait_for(|gate| *gate == Gate::Open).await;
+            let _ = phase.wait_for(|phase| *phase == StartPhase::Started).await;
         }
         *lock(&self.has_begun) = true;
     }
 
-    /// Waits for its turn to start. Programs that start all at once keep each other from getting
-    /// ready in time, which is counted from the start of each. One that is called starts at once.
-    async fn turn(&self) {
+    /// Waits for a place among the servers that start at a time. Programs that start all at once keep
+    /// each other from getting ready in time, which is counted from the start of each. A server that is
+    /// called starts at once.
+    async fn wait_for_start_slot(&self) {
         let is_known = self.has_manifest();
         // A remote server takes nothing from the others.
         if !is_known && matches!(self.config.transport, TransportConfig::Http { .. }) {
             return;
         }
         let place = tokio::select! {
-            place = Arc::clone(&self.crew.starts).acquire_owned() => place.ok(),
-            () = self.called() => return,
+            place = Arc::clone(&self.context.starts).acquire_owned() => place.ok(),
+            () = self.wait_until_called() => return,
         };
-        // One that hangs must not keep others from starting.
+        // A server that hangs must not prevent others from starting.
         let mut state = self.state.subscribe();
         let limit = if is_known { TURN } else { FIRST_TURN };
         tokio::spawn(async move {
@@ -205,35 +206,35 @@ impl Upstream {
         });
     }
 
-    /// Waits until somebody calls it.
-    async fn called(&self) {
+    /// Waits until the server is called.
+    async fn wait_until_called(&self) {
         loop {
             self.wake.notified().await;
-            // A word that came late, for a call that is over, is no reason to start.
+            // The call may be over already.
             if self.running_calls() > 0 {
                 return;
             }
         }
     }
 
-    /// Waits for a call; whether one has come, and not the end.
-    async fn rest(&self, stop: &mut watch::Receiver<bool>) -> bool {
-        self.enter(if self.config.is_lazy() { State::Lazy } else { State::Idle });
+    /// Waits for the next call; `false` if the server was stopped instead.
+    async fn wait_for_call(&self, stop: &mut watch::Receiver<bool>) -> bool {
+        self.set_state(if self.config.is_lazy() { State::Lazy } else { State::Idle });
         tokio::select! {
-            () = self.called() => true,
+            () = self.wait_until_called() => true,
             _ = stop.wait_for(|stop| *stop) => false,
         }
     }
 
-    fn enter(&self, state: State) {
-        self.notes.entering(&state);
-        // In this order: whoever sees the state must be able to wait for what comes with it.
-        self.crew.changed();
+    fn set_state(&self, state: State) {
+        self.stats.record_state(&state);
+        // In this order: an observer of the state must see the change that comes with it.
+        self.context.changed();
         self.state.send_replace(state);
     }
 
-    /// One life of the server, from its start to its end.
-    async fn live(&self, era: &mut Option<Era>) -> Ended {
+    /// Opens the catalog connection and follows it until it ends.
+    async fn run_once(&self, era: &mut Option<Era>) -> Ended {
         let limit = self.config.timeouts.connect;
         let mut stop = self.stop.subscribe();
         let connecting = tokio::time::timeout(limit, self.open_catalog(*era));
@@ -244,17 +245,17 @@ impl Upstream {
         let connected = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
-                // A server that dies of the modern question is asked the legacy one alone.
+                // A server that exits at `server/discover` is only sent `initialize`.
                 if matches!(error, ConnectError::Closed(_)) && self.is_child() && era.is_none() {
                     *era = Some(Era::Legacy);
                     return Ended::Reconnect;
                 }
                 *era = self.config.era;
-                return self.refused(error);
+                return self.record_failed_start(error);
             }
             Err(_) => {
-                self.stayed_silent().await;
-                return self.refused(ConnectError::Timeout(limit));
+                self.record_no_answer().await;
+                return self.record_failed_start(ConnectError::Timeout(limit));
             }
         };
         let (OpenConnection { link, hello, mut process, mut notices, closing: _closing }, _listening) = connected;
@@ -265,15 +266,15 @@ impl Upstream {
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
         self.reset_legacy_support();
         *lock(&self.last_used) = Instant::now();
-        self.notes.set_pid(process.as_ref().and_then(Process::pid));
-        self.learned();
+        self.stats.set_pid(process.as_ref().and_then(Process::pid));
+        self.mark_lists_changed();
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
-        self.enter(State::Ready);
+        self.set_state(State::Ready);
         let ended = tokio::select! {
             reason = link.closed() => reason.to_string(),
             reason = process_ended(&mut process) => reason,
-            () = self.attend(&link, &mut notices) => "closed".to_owned(),
-            () = self.unused() => String::new(),
+            () = self.follow_changes(&link, &mut notices) => "closed".to_owned(),
+            () = self.wait_until_unused() => String::new(),
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
         let ended = match &mut process {
@@ -286,7 +287,7 @@ impl Upstream {
         let is_expired = link.close_reason().is_some_and(|reason| reason.contains("session expired on the server"));
         link.close(if ended.is_empty() { "idle".to_owned() } else { ended.clone() });
         self.connection.send_replace(None);
-        self.notes.set_pid(None);
+        self.stats.set_pid(None);
         if let Some(process) = process {
             process.stop().await;
         }
@@ -300,9 +301,9 @@ impl Upstream {
         }
     }
 
-    fn refused(&self, error: ConnectError) -> Ended {
+    fn record_failed_start(&self, error: ConnectError) -> Ended {
         let reason = why_not_connected(&error);
-        // No variable makes up for a program that is not there.
+        // No variable helps if the program cannot be started.
         let withheld = match &error {
             ConnectError::Start { .. } | ConnectError::Config(_) => Vec::new(),
             _ => self.warn_of_withheld(false),
@@ -311,8 +312,8 @@ impl Upstream {
         Ended::Failed(reason)
     }
 
-    /// The withheld variables that the server may have failed without; once in a series of
-    /// failures they are logged.
+    /// Returns the withheld variables that the server may lack; they are logged once in a series of
+    /// failures.
     fn warn_of_withheld(&self, has_started: bool) -> Vec<String> {
         if !self.is_child() {
             return Vec::new();
@@ -361,8 +362,8 @@ impl Upstream {
         }
     }
 
-    /// Takes in what the server offers. What is as it was stays the same in memory, so that
-    /// nobody takes it for new.
+    /// Accepts lists of the server. Unchanged entries stay the same in memory, so that they do not count
+    /// as new.
     pub(super) async fn publish(&self, mut lists: Lists) {
         for warning in &lists.warnings {
             tracing::warn!(server = self.name(), "{warning}");
@@ -373,17 +374,17 @@ impl Upstream {
         listing::share_unchanged(&mut lists.prompts, &before.prompts);
         listing::share_unchanged(&mut lists.resources, &before.resources);
         listing::share_unchanged(&mut lists.templates, &before.templates);
-        self.take_in(lists).await;
+        self.accept_lists(lists).await;
     }
 
-    /// Follows what the server says of its own accord.
-    async fn attend(&self, link: &Arc<Link>, noticed: &mut mpsc::Receiver<Notice>) {
+    /// Follows notifications of the server that belong to no call.
+    async fn follow_changes(&self, link: &Arc<Link>, noticed: &mut mpsc::Receiver<Notice>) {
         let name: Arc<str> = self.name().into();
         loop {
             let kinds = tokio::select! {
                 notice = noticed.recv() => {
                     let Some(notice) = notice else { return };
-                    let _ = self.crew.told.try_send((Arc::clone(&name), notice));
+                    let _ = self.context.notices.try_send((Arc::clone(&name), notice));
                     continue;
                 }
                 kinds = link.news.changed_lists() => kinds,
@@ -401,15 +402,15 @@ impl Upstream {
             }
         }
         self.publish(lists).await;
-        self.learned();
-        self.crew.changed();
-        // Several changes at once are one, and a server that changes all the time is
-        // looked at now and then.
+        self.mark_lists_changed();
+        self.context.changed();
+        // Several changes at once are one, and a server that changes all the time is listed now and
+        // then.
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 
-    /// Returns when the server was not used for as long as the configuration allows.
-    async fn unused(&self) {
+    /// Waits until the server was not called for the configured time.
+    async fn wait_until_unused(&self) {
         let Some(limit) = self.config.idle_limit() else { return std::future::pending().await };
         loop {
             let until = *lock(&self.last_used) + limit;
@@ -425,7 +426,7 @@ impl Upstream {
     }
 }
 
-/// Why a life of a server ended.
+/// The reason why the catalog connection ended.
 enum Ended {
     Idle,
     Reconnect,

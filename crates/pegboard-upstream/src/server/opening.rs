@@ -98,7 +98,7 @@ impl Upstream {
             client,
             asks: Arc::clone(&self.asks),
         };
-        let (supervisor, bearer) = (&self.crew.supervisor[..], self.bearer.as_ref());
+        let (supervisor, bearer) = (&self.context.supervisor[..], self.bearer.as_ref());
         let means = Means { supervisor, environment: &environment, bearer, link, capabilities };
         let connected = handshake::connect(&self.config, transport, era, means).await?;
         let Connected { link, hello, process, closing } = connected;
@@ -107,7 +107,7 @@ impl Upstream {
 
     /// The variables of its program, as the latest configuration has it.
     pub(super) fn environment(&self) -> Environment {
-        let reserved = lock(&self.crew.reserved).clone();
+        let reserved = lock(&self.context.reserved).clone();
         Environment::of(&self.config, &reserved)
     }
 }

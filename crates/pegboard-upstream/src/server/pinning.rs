@@ -41,7 +41,7 @@ impl Upstream {
         // that is set.
         let is_own = matches!(self.config.transport, TransportConfig::Local(_)) && self.config.pinning.is_none();
         let is_pinned = self.config.is_enabled && !is_own && self.config.pinning() != Pinning::Off;
-        self.crew.pins.as_ref().filter(|_| is_pinned)
+        self.context.pins.as_ref().filter(|_| is_pinned)
     }
 
     /// Whether tools must not be used before they were compared with what was approved.
@@ -50,7 +50,7 @@ impl Upstream {
     }
 
     /// Takes in lists, without the tools that must not be used.
-    pub(super) async fn take_in(&self, lists: Lists) {
+    pub(super) async fn accept_lists(&self, lists: Lists) {
         let _reviewing = self.reviewing.lock().await;
         let lists = self.reviewed(lists).await;
         self.replace_lists(lists);
@@ -71,7 +71,7 @@ impl Upstream {
         let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= LOOK);
         let (config, offered) = (self.config.clone(), Arc::clone(&lists.offered));
         let review = tokio::task::spawn_blocking(move || pins.review(&config, &offered, may_write)).await;
-        let review = review.unwrap_or_else(|_| self.nothing_seen(&lists));
+        let review = review.unwrap_or_else(|_| self.review_failed(&lists));
         self.narrow(lists, review)
     }
 
@@ -91,7 +91,7 @@ impl Upstream {
     }
 
     /// What follows when nobody could look: where things are held, everything is.
-    fn nothing_seen(&self, lists: &Lists) -> Review {
+    fn review_failed(&self, lists: &Lists) -> Review {
         let offered = if self.holds_unseen() { &lists.offered[..] } else { &[] };
         Review { held: offered.iter().map(|item| item.key.clone()).collect(), ..Review::default() }
     }
@@ -106,7 +106,7 @@ impl Upstream {
         if is_new_server {
             self.log_new_server(&reports);
         } else {
-            self.tell_of(&reports);
+            self.log_reports(&reports);
         }
         {
             let mut pinned = lock(&self.pinned);
@@ -143,7 +143,7 @@ impl Upstream {
     }
 
     /// Says what was not there before, once.
-    fn tell_of(&self, reports: &[PinReport]) {
+    fn log_reports(&self, reports: &[PinReport]) {
         let before = self.pins();
         let is_known =
             |report: &PinReport| before.iter().any(|known| known.tool == report.tool && known.kind == report.kind);
@@ -183,7 +183,7 @@ impl Upstream {
             };
             if (is_other || is_unwritten) && self.review_pins().await {
                 tracing::info!(server = self.name(), "approvals changed");
-                self.crew.changed();
+                self.context.changed();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How a server is, for people and programs that ask.
+//! The status of a server.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{State, Upstream};
 use crate::{connection::CallError, redact::Redactor};
 
-/// How a server is at one moment. Times are in milliseconds.
+/// The status of a server at one moment. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -102,15 +102,15 @@ pub struct BreakerReport {
     pub retry_in_ms: Option<u64>,
 }
 
-/// What is counted and noted of a server.
+/// Counters and the last errors of a server.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct ServerStats {
     pub(super) running: AtomicU64,
-    /// Told when the last running call has ended.
+    /// Notified when the last running call has ended.
     idle: Notify,
     total: AtomicU64,
     failed: AtomicU64,
-    /// How often it did not start or ended, and why last.
+    /// Number of failures, and the last reason.
     failures: Mutex<(u64, String)>,
     /// 0: none.
     pid: AtomicU32,
@@ -119,7 +119,7 @@ pub(super) struct Notes {
     since: Mutex<(SystemTime, Instant)>,
 }
 
-impl Default for Notes {
+impl Default for ServerStats {
     fn default() -> Self {
         Self {
             running: AtomicU64::new(0),
@@ -134,23 +134,23 @@ impl Default for Notes {
     }
 }
 
-impl Notes {
-    /// Notes what the server goes over to.
-    pub(super) fn entering(&self, state: &State) {
+impl ServerStats {
+    /// Records a new state.
+    pub(super) fn record_state(&self, state: &State) {
         *lock(&self.since) = (SystemTime::now(), Instant::now());
         if let State::Failed { reason, .. } = state {
-            self.fell(reason);
+            self.record_failure(reason);
         }
     }
 
-    /// Notes that it did not start, or ended without being asked to.
-    pub(super) fn fell(&self, reason: &str) {
+    /// Records that the server did not start, or ended unexpectedly.
+    pub(super) fn record_failure(&self, reason: &str) {
         *lock(&self.last_error) = Some(reason.to_owned());
         let mut failures = lock(&self.failures);
         *failures = (failures.0 + 1, reason.to_owned());
     }
 
-    /// Adds the calls of a predecessor, of which none is counted again.
+    /// Adds the calls of a predecessor.
     pub(super) fn continue_from(&self, old: &Self) {
         self.total.fetch_add(old.total.load(Ordering::Relaxed), Ordering::Relaxed);
         self.failed.fetch_add(old.failed.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -160,25 +160,25 @@ impl Notes {
         lock(&self.failures).0
     }
 
-    /// Why it last did not start or ended.
+    /// Returns the last reason why it did not start or ended.
     pub(super) fn last_failure(&self) -> String {
         lock(&self.failures).1.clone()
     }
 
-    pub(super) fn calling(&self) {
+    pub(super) fn begin_call(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a call is over, whoever ended it.
-    pub(super) fn finished(&self) {
+    /// Records the end of a call.
+    pub(super) fn end_call(&self) {
         if self.running.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.idle.notify_waiters();
         }
     }
 
     /// Waits until no call runs.
-    pub(super) async fn quiet(&self) {
+    pub(super) async fn wait_until_idle(&self) {
         loop {
             let idle = self.idle.notified();
             if self.running.load(Ordering::Relaxed) == 0 {
@@ -188,8 +188,8 @@ impl Notes {
         }
     }
 
-    /// Notes how a call ended.
-    pub(super) fn called<T>(&self, outcome: &Result<T, CallError>, redactor: &Redactor) {
+    /// Records the outcome of a call.
+    pub(super) fn record_call<T>(&self, outcome: &Result<T, CallError>, redactor: &Redactor) {
         match outcome {
             Ok(_) | Err(CallError::Rpc(_)) => {}
             Err(error) => {
@@ -212,10 +212,10 @@ impl Upstream {
         ConnectionCounts { mode, asks: self.asks.has_asked(), shared, own }
     }
 
-    /// How it is now.
+    /// Returns the status.
     pub fn report(&self) -> Report {
         let (state, lists, hello) = (self.state(), self.lists(), self.hello());
-        let (since, entered) = *lock(&self.notes.since);
+        let (since, entered) = *lock(&self.stats.since);
         let since_1970 = since.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (reason, retry_in) = match &state {
             State::Failed { reason, retry_in } => {
@@ -224,7 +224,7 @@ impl Upstream {
             _ => (None, None),
         };
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let pid = self.notes.pid.load(Ordering::Relaxed);
+        let pid = self.stats.pid.load(Ordering::Relaxed);
         let era = |era| match era {
             Era::Legacy => "legacy",
             Era::Modern => "modern",
@@ -247,10 +247,10 @@ impl Upstream {
             templates: lists.templates.len(),
             is_from_manifest: self.is_from_manifest(),
             calls: CallCounts {
-                running: count(&self.notes.running),
+                running: count(&self.stats.running),
                 waiting: self.turns.waiting() as u64,
-                total: count(&self.notes.total),
-                failed: count(&self.notes.failed),
+                total: count(&self.stats.total),
+                failed: count(&self.stats.failed),
             },
             breaker: BreakerReport {
                 state: breaker.as_str().to_owned(),
@@ -258,7 +258,7 @@ impl Upstream {
                 retry_in_ms: refused_for.map(millis),
             },
             connections: self.connection_counts(),
-            last_error: lock(&self.notes.last_error).clone(),
+            last_error: lock(&self.stats.last_error).clone(),
         }
     }
 }

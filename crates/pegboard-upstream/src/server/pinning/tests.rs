@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::*;
 use crate::{
     config::ServerConfig,
-    server::{Crew, Gate},
+    server::{FleetContext, StartPhase},
 };
 
 /// A folder for one test, gone afterwards.
@@ -26,18 +26,18 @@ impl Place {
             TransportConfig::Stdio { command: "server".to_owned(), args: Vec::new(), env: Vec::new(), cwd: None };
         let mut config = ServerConfig { pinning: Some(Pinning::Hold), ..ServerConfig::new("s", transport) };
         change(&mut config);
-        let crew = Crew {
+        let context = FleetContext {
             supervisor: Vec::new(),
             logins: None,
             changes: watch::Sender::new(0),
-            told: mpsc::channel(1).0,
-            gate: watch::Sender::new(Gate::Open),
+            notices: mpsc::channel(1).0,
+            phase: watch::Sender::new(StartPhase::Started),
             pins: Some(Arc::new(Pins::at(self.0.clone()))),
             secrets: crate::redact::SharedSecrets::default(),
             reserved: std::sync::Mutex::default(),
             starts: Arc::new(Semaphore::new(1)),
         };
-        Upstream::new(config, Arc::new(crew))
+        Upstream::new(config, Arc::new(context))
     }
 
     /// The tools that wait for approval, as they are on disk.
@@ -92,11 +92,11 @@ fn to_strings(names: &[&str]) -> Vec<String> {
 async fn what_has_changed_is_held_until_it_is_approved() {
     let place = Place::new("held");
     let server = place.server(|_| {});
-    server.take_in(lists(&["a", "b"])).await;
+    server.accept_lists(lists(&["a", "b"])).await;
     check(&server, &["a", "b"], &[]);
     assert!(server.pins().is_empty());
     tokio::time::advance(LOOK).await;
-    server.take_in(lists(&["a: other", "b", "c"])).await;
+    server.accept_lists(lists(&["a: other", "b", "c"])).await;
     check(&server, &["b"], &["a", "c"]);
     let pins = server.pins();
     let told: Vec<(&str, PinKind, bool)> = pins.iter().map(|pin| (&*pin.tool, pin.kind, pin.is_held)).collect();
@@ -122,14 +122,14 @@ async fn who_is_not_held() {
         let place = Place::new(&format!("others-{has_reports}"));
         let server = place.server(|config| config.pinning = Some(pinning));
         assert!(!server.holds_unseen());
-        server.take_in(lists(&["a"])).await;
-        server.take_in(lists(&["a: other", "b"])).await;
+        server.accept_lists(lists(&["a"])).await;
+        server.accept_lists(lists(&["a: other", "b"])).await;
         check(&server, &["a", "b"], &[]);
         assert_eq!(server.pins().len(), if has_reports { 2 } else { 0 });
-        assert!(server.nothing_seen(&lists(&["a"])).held.is_empty());
+        assert!(server.review_failed(&lists(&["a"])).held.is_empty());
     }
     assert!(place.server(|config| config.is_enabled = false).approvals().is_none());
-    let held = place.server(none).nothing_seen(&lists(&["a", "b"])).held;
+    let held = place.server(none).review_failed(&lists(&["a", "b"])).held;
     assert_eq!(held.len(), 2, "what nobody could look at is held back");
 }
 
@@ -156,7 +156,7 @@ async fn a_server_that_is_part_of_this_program_is_pinned_only_where_that_is_set(
 #[tokio::test]
 async fn what_is_known_from_before_is_reviewed_before_it_is_used() {
     let place = Place::new("known");
-    place.server(|_| {}).take_in(lists(&["a", "b"])).await;
+    place.server(|_| {}).accept_lists(lists(&["a", "b"])).await;
     let server = place.server(|_| {});
     server.review_known();
     assert!(place.waiting().is_empty(), "nothing is known: nothing is gone");
@@ -179,18 +179,18 @@ async fn what_is_known_from_before_is_reviewed_before_it_is_used() {
 async fn what_waits_is_written_once_a_second() {
     let place = Place::new("written");
     let server = place.server(|_| {});
-    server.take_in(lists(&["a"])).await;
-    server.take_in(lists(&["a: other"])).await;
+    server.accept_lists(lists(&["a"])).await;
+    server.accept_lists(lists(&["a: other"])).await;
     check(&server, &[], &["a"]);
     assert!(place.waiting().is_empty(), "it was written a moment ago");
     assert!(lock(&server.pinned).is_unwritten);
     server.write_waiting().await;
     assert_eq!(place.waiting(), ["a"], "at the end it is written in any case");
     assert!(!lock(&server.pinned).is_unwritten);
-    server.take_in(lists(&["a: other", "b"])).await;
+    server.accept_lists(lists(&["a: other", "b"])).await;
     assert_eq!(place.waiting(), ["a"]);
     tokio::time::advance(LOOK).await;
-    server.take_in(lists(&["a: other", "b"])).await;
+    server.accept_lists(lists(&["a: other", "b"])).await;
     assert_eq!(place.waiting(), ["a", "b"]);
     // Nothing is left to be written, and the time of the last write is known.
     server.write_waiting().await;
@@ -201,11 +201,11 @@ async fn what_waits_is_written_once_a_second() {
 async fn approvals_of_others_are_taken_over() {
     let place = Place::new("watched");
     let server = place.server(|_| {});
-    server.take_in(lists(&["a"])).await;
+    server.accept_lists(lists(&["a"])).await;
     tokio::time::advance(LOOK).await;
-    server.take_in(lists(&["a: other"])).await;
+    server.accept_lists(lists(&["a: other"])).await;
     check(&server, &[], &["a"]);
-    let mut changes = server.crew.changes.subscribe();
+    let mut changes = server.context.changes.subscribe();
     let approved = async {
         // Several looks that find nothing.
         tokio::time::sleep(LOOK * 5).await;
@@ -224,8 +224,8 @@ async fn approvals_of_others_are_taken_over() {
 async fn what_could_not_be_written_is_written_later() {
     let place = Place::new("later");
     let server = place.server(|_| {});
-    server.take_in(lists(&["a"])).await;
-    server.take_in(lists(&["a: other"])).await;
+    server.accept_lists(lists(&["a"])).await;
+    server.accept_lists(lists(&["a: other"])).await;
     assert!(place.waiting().is_empty());
     let written = async {
         while place.waiting().is_empty() {
@@ -243,7 +243,7 @@ async fn what_could_not_be_written_is_written_later() {
 async fn who_is_not_pinned_is_not_watched() {
     let place = Place::new("unwatched");
     let server = place.server(|config| config.pinning = Some(Pinning::Off));
-    server.take_in(lists(&["a"])).await;
+    server.accept_lists(lists(&["a"])).await;
     assert!(tokio::time::timeout(LOOK * 10, server.watch_approvals()).await.is_err());
     assert!(!place.0.exists(), "nothing is kept of it");
 }
