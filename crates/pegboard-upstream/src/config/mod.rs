@@ -373,6 +373,13 @@ impl ServerConfig {
         self.lazy.unwrap_or(false)
     }
 
+    /// Returns the time without calls until a connection beside the catalog connection is closed:
+    /// the shorter one of `connectionIdleTimeout` and `idleTimeout`. Zero: never.
+    pub fn connection_idle_limit(&self) -> Duration {
+        let limits = [Some(self.connections.idle).filter(|limit| !limit.is_zero()), self.idle_limit()];
+        limits.into_iter().flatten().min().unwrap_or_default()
+    }
+
     /// Returns the time without calls until the server is stopped; `None`: never.
     pub fn idle_limit(&self) -> Option<Duration> {
         let limit = self.timeouts.idle.or(self.is_lazy().then_some(LAZY_IDLE));

@@ -181,7 +181,7 @@ impl Upstream {
             reason = link.closed() => self.lost(kind, &reason),
             reason = process_ended(process) => self.lost(kind, &reason),
             () = self.follow(&slot, link, hello, notices) => "closed".to_owned(),
-            () = self.pool.unused(&slot, self.config.connections.idle) => "idle".to_owned(),
+            () = self.pool.unused(&slot, self.config.connection_idle_limit()) => "idle".to_owned(),
             () = slot.ending() => "no longer needed".to_owned(),
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
@@ -201,6 +201,10 @@ impl Upstream {
     /// Follows what the server sends of its own accord on a connection of the pool.
     async fn follow(&self, slot: &Slot, link: &Arc<Link>, hello: &Hello, notices: &mut mpsc::Receiver<Notice>) {
         let mut is_due = !self.is_holding() && slot.key != ConnectionKey::Lease;
+        if matches!(slot.key, ConnectionKey::Shared(_)) && self.connection.borrow().is_none() {
+            // The catalog connection is not open, and cached lists can be old.
+            self.refresh_lists(link, ListKind::ALL.into()).await;
+        }
         loop {
             if std::mem::take(&mut is_due)
                 && let Err(error) = self.review_tools(slot, link, hello).await

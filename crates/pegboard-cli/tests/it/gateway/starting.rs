@@ -255,7 +255,8 @@ async fn what_is_stale_is_corrected_and_announced_once() {
 #[tokio::test]
 async fn a_lazy_server_starts_when_it_is_called() {
     let stage = Stage::new("lazy");
-    let one = stage.controlled_server("one", "--extras");
+    // A server of both eras would have a second process for legacy clients.
+    let one = stage.controlled_server("one", "--era legacy --extras");
     let mut entry = one.entry();
     entry["idleTimeout"] = json!("300ms");
     let mut config = config(&json!({"one": entry}));

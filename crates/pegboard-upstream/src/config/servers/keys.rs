@@ -315,8 +315,8 @@ static OWN: Section<ServerDraft> = Section::new(
         Key::new(
             "connectionIdleTimeout",
             Kind::Duration { may_be_zero: true },
-            "Closes a connection of a client, and the second shared one, after this time without a call; it is \
-             opened again when needed. 0 never closes it.",
+            "Closes a connection of a client, and the second shared one, after this time without a call, or after \
+             `idleTimeout` if that is shorter; it is opened again when needed. 0 never closes it.",
             |node, server: &mut ServerDraft, scope| {
                 set(&mut server.connections.idle, node.as_duration(true, scope.problems));
             },

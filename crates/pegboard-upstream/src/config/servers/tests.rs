@@ -66,6 +66,26 @@ fn show(server: &ServerConfig) -> String {
 }
 
 #[test]
+fn connections_of_clients_are_bounded_in_number_and_time() {
+    let connections = |settings: &str| {
+        let (servers, problems) = read(&format!(r#"{{"mcpServers": {{"s": {{"command": "x", {settings}}}}}}}"#));
+        assert!(problems.is_empty(), "{settings}: {:?}", problems.lines());
+        (servers[0].connections, servers[0].connection_idle_limit().as_secs())
+    };
+    let (defaults, idle) = connections(r#""args": []"#);
+    assert_eq!((defaults.mode.as_str(), defaults.max, idle), ("auto", 32, 600));
+    let own = r#""pegboard": {"connections": "own", "maxConnections": 2, "connectionIdleTimeout": 0}"#;
+    let (own, idle) = connections(own);
+    assert_eq!((own.mode.as_str(), own.max, idle), ("own", 2, 0));
+    assert_eq!(connections(r#""idleTimeout": 30"#).1, 30);
+    assert_eq!(connections(r#""lazy": true, "pegboard": {"connectionIdleTimeout": 20}"#).1, 20);
+    check(
+        r#"{"command": "x", "pegboard": {"connections": "any"}}"#,
+        "`s.pegboard.connections` must be `auto`, `shared` or `own`",
+    );
+}
+
+#[test]
 fn variables_to_inherit() {
     let check = |setting: &str, expected: &str| {
         let text = format!("{{\"mcpServers\": {{\"s\": {{\"command\": \"x\", \"pegboard\": {setting}}}}}}}");
