@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use pegboard_config::document::{Document, Problems};
 use pegboard_state::{FileKind, LoadError, Store, digest};
 use pegboard_upstream::config::{ServerConfig, TransportConfig};
 use serde::{Deserialize, Serialize};
@@ -198,17 +199,19 @@ fn hex(bytes: &[u8]) -> String {
 /// complete, because the user decides about all of it.
 ///
 /// # Errors
-/// If it is not a configuration, or has errors: what cannot be shown cannot be trusted.
+/// If it is not valid JSON: what cannot be shown cannot be trusted.
 pub(crate) fn programs(content: &Content) -> Result<Vec<String>, CliError> {
-    let (config, problems) = content.as_written()?;
-    let problems: Vec<String> = problems.lines().iter().map(|problem| printable_line(problem)).collect();
-    if !problems.is_empty() {
-        return Err(CliError::new(format!("the file has errors, so it cannot be trusted: {}", problems.join("; ")))
+    let mut invalid = Problems::default();
+    let _ = Document::parse(content.text()?, &mut invalid);
+    if let Some(problem) = invalid.lines().first() {
+        return Err(CliError::new(format!("the file cannot be trusted: {}", printable_line(problem)))
             .hint("correct the file, then run `pegboard trust`"));
     }
+    let (config, problems) = content.as_written()?;
     let mut lines: Vec<String> = config.servers.iter().map(program).collect();
     lines.extend(config.embeddings.map(|endpoint| format!("embeddings: {}", endpoint.url)));
     lines.extend(config.telemetry.endpoint.map(|endpoint| format!("telemetry: {endpoint}")));
+    lines.extend(problems.lines().into_iter().map(|problem| format!("cannot be shown: {problem}")));
     if lines.is_empty() {
         lines.push("nothing".to_owned());
     }
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!(programs(&Content::load(&file).expect("a file")).expect("servers"), ["a: run x"]);
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "run""#).expect("a file");
         let error = programs(&Content::load(&file).expect("a file")).expect_err("what cannot be shown is not trusted");
-        assert!(error.to_string().contains("has errors"), "{error}");
+        assert!(error.to_string().contains("not valid JSON"), "{error}");
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");
         assert!(!is_trusted(&second, state), "another content");

@@ -189,7 +189,7 @@ impl Content {
         Ok(config)
     }
 
-    fn text(&self) -> Result<&str, CliError> {
+    pub(crate) fn text(&self) -> Result<&str, CliError> {
         std::str::from_utf8(&self.bytes)
             .map_err(|error| CliError::new(format!("`{}` is not UTF-8", self.path.display())).because(error))
     }

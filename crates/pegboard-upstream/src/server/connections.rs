@@ -72,7 +72,8 @@ impl Upstream {
             let (in_use, is_new) = self.pool.reserve(key, client.is_exclusive(), limit)?;
             if is_new {
                 let plan = self.plan(in_use.slot().key, client);
-                tokio::spawn(Arc::clone(self).keep_open(Arc::clone(in_use.slot()), plan).in_current_span());
+                // Outside of the span of the call, which ends before the connection.
+                tokio::spawn(Arc::clone(self).keep_open(Arc::clone(in_use.slot()), plan));
             }
             match in_use.opened().instrument(trace::start_span(self.name())).await {
                 Ok((link, hello)) => return Ok(Usable { link, hello, in_use: Some(in_use) }),
