@@ -155,7 +155,7 @@ mod tests {
         let run = Run { server: "python", revision: "2025-11-25", search: false };
         let problems = judge(&run, &own, &own);
         assert!(
-            problems.iter().any(|problem| problem.contains("tools-call-sampling no longer differs")),
+            problems.iter().any(|problem| problem.contains("server-sse-polling no longer differs")),
             "{problems:?}"
         );
     }
