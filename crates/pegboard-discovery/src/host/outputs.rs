@@ -91,17 +91,17 @@ pub struct OffloadedOutput<'a> {
 /// Returns the text that the model reads in place of an offloaded output.
 ///
 /// ```
-/// use pegboard_discovery::host::outputs::{Aside, offloaded};
+/// use pegboard_discovery::host::outputs::{OffloadedOutput, offload_notice};
 ///
-/// let aside = Aside {
+/// let output = OffloadedOutput {
 ///     tool: "list_issues", filename: "tool_20260102_030405_1_list_issues.txt", path: "/outputs/s/tool_….txt",
 ///     chars: 9, tokens: 3, is_json: false, can_query: false,
 ///     head: "abc", tail: "xyz", omitted: 3,
 /// };
-/// assert!(offloaded(&aside).contains("abc\n[… 3 characters omitted …]\nxyz"));
+/// assert!(offload_notice(&output).contains("abc\n[… 3 characters omitted …]\nxyz"));
 /// ```
-pub fn offload_notice(aside: &OffloadedOutput<'_>) -> String {
-    let OffloadedOutput { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *aside;
+pub fn offload_notice(output: &OffloadedOutput<'_>) -> String {
+    let OffloadedOutput { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *output;
     let kind = if is_json { "JSON, " } else { "" };
     let shown = head.chars().count();
     let mut text = format!(
