@@ -34,7 +34,7 @@ pub enum UnusedOverride {
         /// The name that the server has and that may be meant.
         nearest: Option<String>,
     },
-    /// Another tool of the server has the new name.
+    /// Another tool of the server has the new name, and is not shown.
     NameTaken {
         /// The name in the configuration.
         tool: String,
@@ -61,14 +61,17 @@ impl<'a> Presentation<'a> {
         let mut made = Self::default();
         let all = || lists.tools.iter().chain(lists.held.iter());
         made.find_unused(config, all);
-        let taken: BTreeSet<&str> = made.unused.iter().filter_map(UnusedOverride::taken_name).collect();
+        // The user's names win: rules are written with them, and a server must not get out of a rule by
+        // adding a tool.
+        let replaced: BTreeSet<String> =
+            made.unused.iter().filter_map(|unused| unused.taken_name().map(str::to_owned)).collect();
         let mut budget = Budget { left: config.always_load.max_tokens, is_trusted: config.always_load.is_trusted };
         let mut present = |item: &'a Item| {
             let changes = config.overrides.get(&item.key);
-            if changes.is_some_and(|changes| changes.is_hidden) {
+            if changes.is_some_and(|changes| changes.is_hidden) || replaced.contains(&item.key) {
                 return None;
             }
-            let renamed = changes.and_then(|changes| changes.name.as_deref()).filter(|name| !taken.contains(name));
+            let renamed = changes.and_then(|changes| changes.name.as_deref());
             let asks = asks_always_load(item);
             let deferred = match changes.and_then(|changes| changes.always_show) {
                 Some(is_shown) => Some(!is_shown),
@@ -124,7 +127,7 @@ impl<'a> Presentation<'a> {
                     tracing::warn!(server, tool, nearest, "tool settings match no tool of the server");
                 }
                 UnusedOverride::NameTaken { tool, name } => {
-                    tracing::warn!(server, tool, name, "new tool name is taken by another tool of the server");
+                    tracing::warn!(server, tool, name, "tool hidden, because another one was given its name");
                 }
             }
         }

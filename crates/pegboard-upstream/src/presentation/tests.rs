@@ -36,10 +36,11 @@ fn renamed_and_hidden_tools() {
     let hidden = || ToolOverride { is_hidden: true, ..ToolOverride::default() };
     check(&[], &[("a", "a"), ("b", "b"), ("c", "c")]);
     check(&[("a", renamed("x")), ("b", hidden())], &[("x", "a"), ("c", "c")]);
-    // Names can be exchanged, and not be taken from another tool.
+    // Names can be exchanged. A tool whose name the user gives to another one is not shown.
     check(&[("a", renamed("b")), ("b", renamed("a"))], &[("b", "a"), ("a", "b"), ("c", "c")]);
-    check(&[("a", renamed("b"))], &[("a", "a"), ("b", "b"), ("c", "c")]);
-    check(&[("a", renamed("b")), ("b", hidden())], &[("a", "a"), ("c", "c")]);
+    check(&[("a", renamed("b"))], &[("b", "a"), ("c", "c")]);
+    check(&[("a", renamed("b")), ("b", hidden())], &[("b", "a"), ("c", "c")]);
+    check(&[("a", renamed("b")), ("b", renamed("c"))], &[("b", "a"), ("c", "b")]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub(super) enum Check {
     MissingDescription,
     /// The description of a tool is longer than 4,000 bytes
     LongDescription,
-    /// Settings of a single tool have no effect: the server has no such tool, or the new name is taken
+    /// Settings of a single tool have no effect: the server has no such tool; or the new name hides another tool
     ToolOverride,
     /// A server asks for its tools to be listed always, which its settings do not allow
     AlwaysLoad,

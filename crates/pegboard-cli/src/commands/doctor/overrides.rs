@@ -22,8 +22,8 @@ fn unused(unused: &UnusedOverride) -> Finding {
             Finding::warning(Check::ToolOverride, message, hint)
         }
         UnusedOverride::NameTaken { tool, name } => {
-            let message = format!("`{tool}` keeps its name: another tool of the server is called `{name}`");
-            let hint = format!("choose another `pegboard.tools.{tool}.name`, or rename the other tool too");
+            let message = format!("the server's own `{name}` is not shown: `{tool}` was given its name");
+            let hint = format!("choose another `pegboard.tools.{tool}.name`, or rename `{name}` too");
             Finding::warning(Check::ToolOverride, message, hint)
         }
     }
@@ -78,8 +78,8 @@ mod tests {
         check(
             false,
             unused(UnusedOverride::NameTaken { tool: "log".into(), name: "diff".into() }),
-            &["tool-override: `log` keeps its name: another tool of the server is called `diff` → choose another \
-               `pegboard.tools.log.name`, or rename the other tool too"],
+            &["tool-override: the server's own `diff` is not shown: `log` was given its name → choose another \
+               `pegboard.tools.log.name`, or rename `diff` too"],
         );
         let asking = || Presentation { not_always_loaded: vec!["log"], ..Presentation::default() };
         check(

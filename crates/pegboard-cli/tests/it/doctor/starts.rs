@@ -217,7 +217,7 @@ fn settings_of_single_tools() {
         &[],
         &[
             "warning tool-override two: `pegboard.tools.gret` matches no tool of the server → did you mean `greet`?",
-            "warning tool-override two: `other` keeps its name: another tool of the server is called `greet` → ",
+            "warning tool-override two: the server's own `greet` is not shown: `other` was given its name → ",
             "note always-load two: 1 tool asks for being listed without a search: `greet`; ignored → ",
         ],
     );
