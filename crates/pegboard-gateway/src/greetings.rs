@@ -40,7 +40,9 @@ impl Greetings {
             None => server.config().is_enabled,
         };
         let servers = self.fleet.servers();
-        let visible: Vec<_> = servers.iter().filter(|server| selection.allows_server(server.name())).collect();
+        let directory = self.catalog.directory();
+        let visible: Vec<_> =
+            servers.iter().filter(|server| directory.has_visible_tool(selection, server.name())).collect();
         let extensions = EXTENSIONS.into_iter();
         extensions.filter(|extension| visible.iter().any(|server| has(server, extension))).collect()
     }

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::Selection;
 use pegboard_outputs::{Program, QueryLimits, ReadError, Reader, SearchLimits, Source, answer_tokens};
 use pegboard_upstream::{CallQueue, CallerKey};
 use serde_json::Value;
@@ -201,12 +200,12 @@ impl OffloadedResults {
         settings: &OffloadSettings,
         caller: Caller,
         party: Party,
-        selection: &Selection,
+        is_visible: &(dyn Fn(&str) -> bool + Sync),
         arguments: &Value,
     ) -> Result<String, ResultError> {
         use pegboard_discovery::host::{arguments::Request, results};
         let (reference, request) = results::parse(arguments).map_err(ReadError::from)?;
-        let found = self.find(settings, caller, selection, &reference);
+        let found = self.find(settings, caller, is_visible, &reference);
         let text = found.ok_or_else(|| ResultError::Unknown {
             reference: crate::text::shorten(&reference),
             lifetime: duration_text(settings.lifetime),
@@ -223,18 +222,18 @@ impl OffloadedResults {
         Ok(reader.answer(Source::Text(text), request).await?)
     }
 
-    /// Returns a result of a caller who may still see its server.
+    /// Returns a result of a caller who may still see something of its server.
     fn find(
         &self,
         settings: &OffloadSettings,
         caller: Caller,
-        selection: &Selection,
+        is_visible: &(dyn Fn(&str) -> bool + Sync),
         reference: &str,
     ) -> Option<Arc<str>> {
         let mut kept = lock(&self.kept);
         kept.remove_expired(settings.lifetime);
         let found = kept.by_reference.get(reference.trim())?;
-        let is_theirs = found.owner.caller == caller && selection.allows_server(&found.owner.server);
+        let is_theirs = found.owner.caller == caller && is_visible(&found.owner.server);
         is_theirs.then(|| Arc::clone(&found.text))
     }
 

@@ -369,7 +369,8 @@ impl Pipeline {
         tasks::check_declared(&exchange.capabilities)?;
         let Viewer { caller, selection, .. } = &exchange.viewer;
         let Task { server, id, tool } = self.tasks.find(setup, *caller, shown)?;
-        if !selection.allows_server(&server) || self.forwarder.fleet.find(&server).is_none() {
+        let is_visible = self.entries.catalog.directory().has_visible_tool(selection, &server);
+        if !is_visible || self.forwarder.fleet.find(&server).is_none() {
             return Err(tasks::unknown_task(shown).into());
         }
         params.set("taskId", raw(&id));
@@ -403,7 +404,9 @@ impl Pipeline {
             return Text::error("results are no longer offloaded; call the tool again".to_owned());
         };
         let Viewer { caller, selection, .. } = &exchange.viewer;
-        let read = self.results.read(settings, *caller, exchange.party(), selection, arguments);
+        let directory = self.entries.catalog.directory();
+        let is_visible = |server: &str| directory.has_visible_tool(selection, server);
+        let read = self.results.read(settings, *caller, exchange.party(), &is_visible, arguments);
         match Box::pin(read).await {
             Ok(text) => Text { text, ..Text::default() },
             Err(error) => Text::error(error.to_text()),

@@ -86,6 +86,13 @@ impl Difference {
 }
 
 impl Directory {
+    /// Returns whether a caller sees all of a server, or one of its tools.
+    pub(crate) fn has_visible_tool(&self, selection: &Selection, server: &str) -> bool {
+        let of_server = |tool: &&Arc<Tool>| tool.server_name() == Some(server);
+        let mut tools = self.catalog.iter().flat_map(Catalog::iter).filter(of_server);
+        selection.allows_server(server) || tools.any(|tool| selection.allows(tool))
+    }
+
     /// Builds the directory of a fleet; unchanged parts are shared with `before`.
     pub(crate) fn new(fleet: &Fleet, settings: &GatewaySettings, before: &Self) -> Self {
         let all = fleet.servers();

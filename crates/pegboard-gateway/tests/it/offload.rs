@@ -114,6 +114,17 @@ async fn a_long_result_is_read_in_parts_by_its_caller_alone() {
 }
 
 #[tokio::test]
+async fn a_token_for_single_tools_reads_its_results() {
+    let mut settings = offloading(plain());
+    settings.tokens[GUEST].selection = Selection::everything().allow_tools(["one:return"]);
+    let world = World::new(vec![Server::of(Era::Legacy, &["return", "other"]).config("one")], settings).await;
+    let guest = client(&world, Era::Modern, GUEST).await;
+    let kept = reference(&guest.call("return", json!({"result": text(&log())})).await);
+    let line = guest.read(&kept, json!({"first_line": 3, "last_line": 3})).await;
+    assert_eq!(line.as_deref(), Ok("line 3 of the log"));
+}
+
+#[tokio::test]
 async fn failures_and_structured_content() {
     let schema = json!({"type": "object", "properties": {"items": {"type": "array"}}});
     let definition = json!({"name": "return", "inputSchema": {"type": "object"}, "outputSchema": schema});
