@@ -1,16 +1,16 @@
 //! The client of one request while it is answered.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use pegboard_http::PeerAddress;
 use pegboard_mcp::{
     era::Era,
-    json::{Fields, Raw},
+    json::{Fields, Raw, raw},
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
 use pegboard_upstream::{CallClient, CallerKey, ClientOwner, Event, queue};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     caller::{Caller, Viewer},
@@ -144,7 +144,8 @@ impl Exchange {
         CallClient {
             era: if session.is_some() { Era::Legacy } else { Era::Modern },
             owner: self.client_owner(),
-            capabilities: self.capabilities.clone(),
+            party: Some(self.party().key()),
+            capabilities: declared_capabilities(&self.capabilities),
             log_level,
             events: Some(events),
             inbox: lasting.map(|session| session.inbox()),
@@ -180,4 +181,30 @@ pub(crate) fn can_answer(capabilities: &Raw, method: &str) -> bool {
 /// Returns the error for a server that asks for something the client does not support.
 pub(crate) fn unsupported_request_error(method: &str) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, format!("the client does not support `{method}`"))
+}
+
+/// Returns the capabilities of a client in the form in which servers are told of them: ordered, so that
+/// the same ones lead to the same connection, and without members that are not objects, because some
+/// servers reject a handshake with these.
+fn declared_capabilities(given: &Raw) -> Raw {
+    let mut known: BTreeMap<String, Value> = serde_json::from_str(given.get()).unwrap_or_default();
+    known.retain(|_, capability| capability.is_object());
+    raw(&known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_told_in_one_form() {
+        let check = |given: &str, expected: &str| {
+            let given: Raw = serde_json::from_str(given).expect("JSON");
+            assert_eq!(declared_capabilities(&given).get(), expected);
+        };
+        check(r#"{"sampling": {}, "roots": {"listChanged": true}}"#, r#"{"roots":{"listChanged":true},"sampling":{}}"#);
+        check(r#"{"sampling": 5, "roots": null, "elicitation": {}}"#, r#"{"elicitation":{}}"#);
+        check("[1]", "{}");
+        check("null", "{}");
+    }
 }

@@ -106,6 +106,18 @@ impl ConnectError {
 }
 
 impl ConnectError {
+    /// Returns whether the server has said that it does not know the protocol, whatever was declared
+    /// in the handshake.
+    pub(crate) fn is_unknown_protocol(&self) -> bool {
+        match self {
+            Self::Version(_) => true,
+            Self::Refused(CallError::Rpc(error)) => error.code == RpcError::METHOD_NOT_FOUND || is_modern_error(error),
+            // A server on a pipe that does not know the question may end or stay silent.
+            Self::Closed(_) | Self::Timeout(_) => true,
+            Self::Refused(_) | Self::Start { .. } | Self::Config(_) => false,
+        }
+    }
+
     /// Returns whether the server has answered, and does not speak the protocol version it was
     /// asked for. A server on a pipe that ends or stays silent does not know the question.
     pub(crate) fn is_wrong_version(&self) -> bool {

@@ -180,6 +180,21 @@ impl Lists {
         }
     }
 
+    /// Takes over one list of `newer`, and its warnings.
+    pub(crate) fn take_from(&mut self, newer: &Self, kind: ListKind) {
+        match kind {
+            ListKind::Tools => {
+                self.offered = Arc::clone(&newer.offered);
+                self.tools = Arc::clone(&newer.tools);
+                self.held = Arc::clone(&newer.held);
+            }
+            ListKind::Prompts => self.prompts = Arc::clone(&newer.prompts),
+            ListKind::Resources => self.resources = Arc::clone(&newer.resources),
+            ListKind::Templates => self.templates = Arc::clone(&newer.templates),
+        }
+        self.warnings.clone_from(&newer.warnings);
+    }
+
     fn set(&mut self, kind: ListKind, items: Vec<Item>) {
         let items = Arc::new(items);
         match kind {

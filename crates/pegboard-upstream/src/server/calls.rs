@@ -36,7 +36,7 @@ enum Route<'a> {
     /// The catalog connection.
     Catalog,
     /// The connection of a client's calls.
-    Client { upstream: &'a Arc<Upstream>, client: &'a CallClient, whose: CallerKey },
+    Client { upstream: &'a Arc<Upstream>, client: &'a CallClient },
 }
 
 impl Upstream {
@@ -70,7 +70,7 @@ impl Upstream {
         whose: CallerKey,
         make: impl FnMut(&Hello) -> Call,
     ) -> Result<Raw, CallError> {
-        let route = Route::Client { upstream: self, client, whose };
+        let route = Route::Client { upstream: self, client };
         self.count_call(whose, self.try_call(route, make)).await
     }
 
@@ -100,7 +100,7 @@ impl Upstream {
         loop {
             let Usable { link, hello, in_use } = match route {
                 Route::Catalog => self.catalog().await?,
-                Route::Client { upstream, client, whose } => upstream.connection_for(client, whose).await?,
+                Route::Client { upstream, client } => upstream.connection_for(client).await?,
             };
             let mut call = make(&hello);
             self.check(&call, in_use.as_ref())?;

@@ -22,6 +22,8 @@ pub struct CallClient {
     /// The owner of the client's connections. An anonymous client has none, and gets a connection
     /// for one call where it needs one of its own.
     pub owner: Option<ClientOwner>,
+    /// The party whose share of the connections it uses; `None` if parties are not told apart.
+    pub party: Option<u64>,
     /// The capabilities that the client has declared, as JSON.
     pub capabilities: Raw,
     /// The log level that the client has set.

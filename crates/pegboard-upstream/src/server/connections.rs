@@ -15,12 +15,12 @@ use super::{
     CallClient, ClientOwner, StartPhase, State, UpdateSource, Upstream,
     calls::Usable,
     client::ConnectionKey,
+    life::LOOK_AGAIN,
     opening::{Listening, OpenConnection, Opening, process_ended},
     pool::{OpenFailure, PoolLimit, Slot},
     why_not_connected,
 };
 use crate::{
-    call_queue::CallerKey,
     config::{ConnectionMode, TransportConfig},
     connection::{Call, CallError, Link, Notice, SoleClient},
     handshake::{self, ConnectError, Hello},
@@ -57,18 +57,14 @@ struct Plan {
 
 impl Upstream {
     /// Returns the connection for a call of this client, opened if necessary.
-    pub(super) async fn connection_for(
-        self: &Arc<Self>,
-        client: &CallClient,
-        whose: CallerKey,
-    ) -> Result<Usable, CallError> {
+    pub(super) async fn connection_for(self: &Arc<Self>, client: &CallClient) -> Result<Usable, CallError> {
         loop {
             let key = self.connection_key(client);
             if key == ConnectionKey::Catalog {
                 return self.catalog().await;
             }
             self.check_not_stopped()?;
-            let limit = PoolLimit { most: self.config.connections.max, party: whose.party };
+            let limit = PoolLimit { most: self.config.connections.max, party: client.party };
             let (in_use, is_new) = self.pool.reserve(key, client.is_exclusive(), limit)?;
             if is_new {
                 let plan = self.plan(in_use.slot().key, client);
@@ -219,14 +215,15 @@ impl Upstream {
                 },
                 kinds = link.news.changed_lists() => match slot.key {
                     // What calls of its clients have changed, the catalog connection may not know.
-                    ConnectionKey::Shared(_) => self.refresh_lists(link, kinds).await,
-                    _ if kinds.contains(&ListKind::Tools) => {
-                        is_due = true;
-                        if let Err(error) = self.adopt_new_tools(link).await {
-                            tracing::debug!(server = self.name(), %error, "changed tools not listed");
-                        }
+                    ConnectionKey::Shared(_) => {
+                        is_due = kinds.contains(&ListKind::Tools);
+                        self.refresh_lists(link, kinds).await;
                     }
-                    _ => {}
+                    // A list may hold what its client has told the server: it is not shown to others.
+                    _ => {
+                        is_due = kinds.contains(&ListKind::Tools);
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
                 },
             }
         }
@@ -265,7 +262,8 @@ impl Upstream {
         let watched = self.resubscribe(slot, link, hello).await;
         let listening = watched.map(|watched| Listening::start(&connection, watched));
         if self.is_holding() {
-            self.review_tools(slot, link, hello).await.map_err(ConnectError::Refused)?;
+            let review = self.review_tools(slot, link, hello).await;
+            review.map_err(|error| ConnectError::Config(format!("cannot list the tools: {error}")))?;
         }
         Ok((connection, listening))
     }
@@ -277,6 +275,11 @@ impl Upstream {
         let is_other_era = plan.era == Some(Era::Legacy) && self.hello().is_some_and(|hello| hello.era == Era::Modern);
         let server = self.name();
         if !is_other_era {
+            tracing::warn!(server, reason, "connection for a client failed");
+            return OpenFailure::Reason(reason.into());
+        }
+        // What a client has declared may be the reason: its error must not decide for the others.
+        if plan.client.is_some() && !error.is_unknown_protocol() {
             tracing::warn!(server, reason, "connection for a client failed");
             return OpenFailure::Reason(reason.into());
         }

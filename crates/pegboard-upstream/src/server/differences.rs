@@ -19,9 +19,6 @@ use crate::{
 /// Maximum number of differences that are remembered as logged; others are not logged.
 const MAX_LOGGED: usize = 1000;
 
-/// Tools of a server above which none are added that a connection of a client has announced.
-const MAX_ADOPTED: usize = 10_000;
-
 /// How a tool on another connection differs from the tool on the catalog connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Difference {
@@ -76,25 +73,6 @@ impl Upstream {
             Err(_) => offered.iter().map(|item| item.key.clone()).collect(),
         };
         slot.hold(held);
-        Ok(())
-    }
-
-    /// Adds tools to the server's list that it has announced on the connection of a client, such as
-    /// those that a call has enabled there. They are reviewed like others, and stay until the list of
-    /// the catalog connection changes.
-    pub(super) async fn adopt_new_tools(&self, link: &Arc<Link>) -> Result<(), CallError> {
-        let mut found = Lists::default();
-        listing::refresh_list(link, ListKind::Tools, &mut found, self.config.timeouts.connect).await?;
-        let before = self.lists();
-        let known: BTreeSet<&str> = before.offered.iter().map(|item| item.key.as_str()).collect();
-        let new = found.offered.iter().filter(|item| !known.contains(item.key.as_str()));
-        let new: Vec<Item> = new.take(MAX_ADOPTED.saturating_sub(before.offered.len())).cloned().collect();
-        if !new.is_empty() {
-            let mut lists = Lists::clone(&before);
-            lists.offered = Arc::new(before.offered.iter().cloned().chain(new).collect());
-            self.publish(lists).await;
-            self.context.changed();
-        }
         Ok(())
     }
 

@@ -32,7 +32,7 @@ use crate::{
 const MAX_RECONNECTS: u32 = 3;
 
 /// The shortest time between two refreshes of lists.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long a starting server with a cached list keeps others waiting.
 const TURN: Duration = Duration::from_secs(3);
@@ -395,12 +395,19 @@ impl Upstream {
 
     /// Asks for lists that have changed, and takes them in.
     pub(super) async fn refresh_lists(&self, link: &Arc<Link>, kinds: BTreeSet<ListKind>) {
-        let mut lists = Lists::clone(&self.lists());
+        let mut fetched = Lists::clone(&self.lists());
+        let mut is_fetched = BTreeSet::new();
         for kind in kinds {
-            if let Err(error) = listing::refresh_list(link, kind, &mut lists, self.config.timeouts.connect).await {
-                tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
+            match listing::refresh_list(link, kind, &mut fetched, self.config.timeouts.connect).await {
+                Ok(()) => _ = is_fetched.insert(kind),
+                Err(error) => {
+                    tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
+                }
             }
         }
+        // Another connection may have brought other lists meanwhile.
+        let mut lists = Lists::clone(&self.lists());
+        is_fetched.into_iter().for_each(|kind| lists.take_from(&fetched, kind));
         self.publish(lists).await;
         self.mark_lists_changed();
         self.context.changed();

@@ -22,13 +22,28 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Pool {
     slots: Mutex<Vec<Arc<Slot>>>,
-    /// How many there are, with those that are being closed.
-    count: watch::Sender<usize>,
+    /// How many there are, with those that are being closed. Waiting for a number must not need the
+    /// lock of the slots, under which numbers are sent.
+    count: watch::Sender<PoolCount>,
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { slots: Mutex::default(), count: watch::Sender::new(0) }
+        Self { slots: Mutex::default(), count: watch::Sender::new(PoolCount::default()) }
+    }
+}
+
+/// The number of connections in the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PoolCount {
+    shared: usize,
+    own: usize,
+}
+
+impl PoolCount {
+    fn of(slots: &[Arc<Slot>]) -> Self {
+        let own = slots.iter().filter(|slot| slot.key.is_own()).count();
+        Self { shared: slots.len() - own, own }
     }
 }
 
@@ -76,10 +91,10 @@ pub(super) struct PoolLimit {
 
 impl PoolLimit {
     /// Returns the maximum for the party: where parties are told apart, none gets more than three
-    /// quarters, so that the others get some.
+    /// quarters, so that the others get some. Fewer than four are not divided.
     fn most_of_party(self) -> usize {
         match (self.party, self.most) {
-            (Some(_), most @ 2..) => most - (most / 4).max(1),
+            (Some(_), most @ 4..) => most - most / 4,
             (_, most) => most,
         }
     }
@@ -112,7 +127,7 @@ impl Pool {
         }
         let slot = Arc::new(Slot::new(key, limit.party));
         slots.push(Arc::clone(&slot));
-        self.count.send_replace(slots.len());
+        self.count.send_replace(PoolCount::of(&slots));
         Ok((InUse::new(&slot), true))
     }
 
@@ -120,7 +135,7 @@ impl Pool {
     pub(super) fn remove(&self, slot: &Arc<Slot>) {
         let mut slots = lock(&self.slots);
         slots.retain(|one| !Arc::ptr_eq(one, slot));
-        self.count.send_replace(slots.len());
+        self.count.send_replace(PoolCount::of(&slots));
     }
 
     /// Ends the connections of a client.
@@ -148,9 +163,8 @@ impl Pool {
 
     /// Returns the number of shared connections and of connections of single clients.
     pub(super) fn counts(&self) -> (usize, usize) {
-        let slots = lock(&self.slots);
-        let own = slots.iter().filter(|slot| slot.key.is_own()).count();
-        (slots.len() - own, own)
+        let PoolCount { shared, own } = *self.count.borrow();
+        (shared, own)
     }
 
     /// Waits until no call has used a connection for so long, and ends it then; for ever if `limit`
@@ -174,12 +188,12 @@ impl Pool {
 
     /// Waits until there are fewer than `most` connections of single clients.
     pub(super) async fn has_room(&self, most: usize) {
-        let _ = self.count.subscribe().wait_for(|_| self.counts().1 < most).await;
+        let _ = self.count.subscribe().wait_for(|count| count.own < most).await;
     }
 
     /// Waits until there are no connections.
     pub(super) async fn emptied(&self) {
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+        let _ = self.count.subscribe().wait_for(|count| *count == PoolCount::default()).await;
     }
 }
 
@@ -313,6 +327,7 @@ mod tests {
         let client = CallClient {
             era: Era::Legacy,
             owner: Some(ClientOwner::Session(number)),
+            party: None,
             capabilities: raw(&json!({})),
             log_level: None,
             events: None,
