@@ -199,7 +199,10 @@ async fn no_process_is_left() {
 fn settings_of_single_tools() {
     let folder = DoctorFolder::new("overrides");
     let pinned = GOOD_TOOL.replace(r#""name""#, r#""_meta": {"anthropic/alwaysLoad": true}, "name""#);
-    folder.folder.file("two.json", format!("[{pinned}, {}]", GOOD_TOOL.replace("greet", "other")));
+    folder.folder.file(
+        "two.json",
+        format!("[{pinned}, {}, {}]", GOOD_TOOL.replace("greet", "other"), GOOD_TOOL.replace("greet", "third")),
+    );
     folder.folder.file("silent.json", r#"[{"name": "a", "inputSchema": {"type": "object"}}]"#);
     let entry = |tools: &str, settings: Value| {
         let mut server = folder.serving(tools);
@@ -207,7 +210,7 @@ fn settings_of_single_tools() {
         server
     };
     let servers = json!({
-        "two": entry("two.json", json!({"tools": {"gret": {"hidden": true}, "other": {"name": "greet"}}})),
+        "two": entry("two.json", json!({"tools": {"gret": {"hidden": true}, "other": {"name": "third"}}})),
         // A description of the user is one.
         "silent": entry("silent.json", json!({"tools": {"a": {"description": "Does a"}}})),
     });
@@ -217,7 +220,7 @@ fn settings_of_single_tools() {
         &[],
         &[
             "warning tool-override two: `pegboard.tools.gret` matches no tool of the server → did you mean `greet`?",
-            "warning tool-override two: the server's own `greet` is not shown: `other` was given its name → ",
+            "warning tool-override two: the server's own `third` is not shown: `other` was given its name → ",
             "note always-load two: 1 tool asks for being listed without a search: `greet`; ignored → ",
         ],
     );

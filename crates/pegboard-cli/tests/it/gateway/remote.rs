@@ -36,6 +36,12 @@ async fn streamable_http_of_both_eras() {
         let call = json!({"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": "t"}});
         let progress = session.request("tools/call", call).await;
         assert!(progress.methods_before().len() >= 3, "{protocol}: {progress:?}");
+        // Before the server asks: from then on its clients have connections of their own, and lists come from the
+        // catalog connection.
+        let mut stream = session.stream().await;
+        session.call("change_tools", json!({"name": "a_new_one"})).await.result();
+        assert_eq!(stream.message().await["method"], "notifications/tools/list_changed", "{protocol}");
+        assert!(names(&session.request("tools/list", json!({})).await, "tools").contains(&"a_new_one".to_owned()));
         let asked = session
             .request_answering(
                 "tools/call",
@@ -48,10 +54,6 @@ async fn streamable_http_of_both_eras() {
         assert_eq!(asked.result()["resultType"], "input_required", "{protocol}");
         let region = json!({"name": "test_x_mcp_header", "arguments": {"region": "eu"}});
         session.request("tools/call", region).await.result();
-        let mut stream = session.stream().await;
-        session.call("change_tools", json!({"name": "a_new_one"})).await.result();
-        assert_eq!(stream.message().await["method"], "notifications/tools/list_changed", "{protocol}");
-        assert!(names(&session.request("tools/list", json!({})).await, "tools").contains(&"a_new_one".to_owned()));
         assert!(!served.log().contains("sesame") && !inner.log().contains("sesame"));
     }
 }
