@@ -9,7 +9,7 @@
 //! ```
 //! use pegboard_mcp::rpc::Message;
 //!
-//! let message = Message::parse(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;
+//! let message = Message::parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;
 //! assert!(matches!(message, Message::Request { .. }));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
