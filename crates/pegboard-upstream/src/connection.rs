@@ -1,4 +1,4 @@
-//! One connection to a server: what both of its directions share.
+//! One connection to a server.
 
 mod call;
 mod calling;
@@ -34,15 +34,15 @@ use crate::{redact::Redactor, server_output::OutputLog, transport::Outbound};
 /// Separates the reason of an error from the last output of the server.
 pub(crate) const LAST_OUTPUT: &str = "; last output: ";
 
-/// What a connection is opened with, however the server is reached.
+/// The settings of a connection, for every transport.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkSettings {
     pub(crate) server: Arc<str>,
-    /// Hides secrets in what the server says.
+    /// Hides secrets in messages of the server.
     pub(crate) redactor: Redactor,
-    /// Where notifications go that belong to no call.
+    /// The channel for notifications that belong to no call.
     pub(crate) notices: mpsc::Sender<Notice>,
-    /// What the server writes beside its messages.
+    /// The output of the server beside its messages.
     pub(crate) talk: Arc<OutputLog>,
     /// Maximum size of a message in bytes; a longer one is not read.
     pub(crate) max_message: usize,
@@ -68,18 +68,18 @@ impl LinkSettings {
     }
 }
 
-/// What both directions of a connection share.
+/// The state that both directions of a connection share.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) server: Arc<str>,
-    /// What is not to be told of what the server says.
+    /// Hides secrets in messages of the server.
     pub(crate) redactor: Redactor,
-    /// A longer message is not read.
+    /// Maximum size of a message in bytes.
     pub(crate) max_message: usize,
     outbound: Outbound,
-    /// What the server writes beside its messages.
+    /// The output of the server beside its messages.
     talk: Arc<OutputLog>,
-    /// What it tells of its lists.
+    /// Changes that the server announces.
     pub(crate) news: News,
     era: OnceLock<Era>,
     calls: Calls,
@@ -89,7 +89,7 @@ pub(crate) struct Link {
     asks: Arc<Asks>,
     notices: mpsc::Sender<Notice>,
     closed: watch::Sender<Option<Arc<str>>>,
-    /// Whether the server has come as far as being used.
+    /// Whether the connection is ready for calls.
     is_ready: AtomicBool,
 }
 
@@ -114,8 +114,8 @@ impl Link {
         })
     }
 
-    /// Fixes the era; from here on calls follow its rules.
-    pub(crate) fn settle_era(&self, era: Era) {
+    /// Sets the era, whose rules calls follow from now on.
+    pub(crate) fn set_era(&self, era: Era) {
         let _ = self.era.set(era);
     }
 
@@ -123,7 +123,7 @@ impl Link {
         self.era.get().copied()
     }
 
-    /// Notes that the server is used from now on.
+    /// Marks the connection as ready.
     pub(crate) fn set_ready(&self) {
         self.is_ready.store(true, Ordering::Relaxed);
     }
@@ -132,7 +132,7 @@ impl Link {
         self.is_ready.load(Ordering::Relaxed)
     }
 
-    /// Whether the answer to this call is still awaited.
+    /// Returns whether a call still waits for its answer.
     pub(crate) fn is_pending(&self, id: u64) -> bool {
         self.calls.is_pending(id)
     }
@@ -141,17 +141,17 @@ impl Link {
         &self.outbound
     }
 
-    /// Notes what the server writes for people to read.
-    pub(crate) fn wrote(&self, line: &str) {
+    /// Records a line of standard error.
+    pub(crate) fn record_stderr(&self, line: &str) {
         self.talk.add_stderr(line);
     }
 
-    /// Notes what the server wrote where only messages belong.
-    pub(crate) fn strayed(&self, line: &str) {
+    /// Records a line of standard output that is not a message.
+    pub(crate) fn record_stray(&self, line: &str) {
         self.talk.add_stray(line);
     }
 
-    /// `reason` with what the server last wrote, which most often explains it.
+    /// Returns `reason` with the last output of the server, which often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
         match self.talk.last_stderr_line() {
             Some(words) => format!("{reason}{LAST_OUTPUT}{words}"),
@@ -159,7 +159,7 @@ impl Link {
         }
     }
 
-    /// Marks the connection as gone; all that wait for answers are told why.
+    /// Closes the connection, and fails all running calls with the reason.
     pub(crate) fn close(&self, reason: impl Into<Arc<str>>) {
         let reason = reason.into();
         let is_first = self.closed.send_if_modified(|closed| {
@@ -183,7 +183,7 @@ impl Link {
         self.closed.borrow().clone()
     }
 
-    /// Waits until the connection is gone; why.
+    /// Waits until the connection is closed, and returns the reason.
     pub(crate) async fn closed(&self) -> Arc<str> {
         let mut closed = self.closed.subscribe();
         let reason = closed.wait_for(Option::is_some).await;

@@ -1,4 +1,4 @@
-//! Finding out what a server speaks.
+//! The handshake: finds out which protocol versions a server speaks.
 
 use std::{ffi::OsString, io, sync::Arc, time::Duration};
 
@@ -25,39 +25,39 @@ use crate::{
     },
 };
 
-/// The question that only modern servers answer.
+/// The method that only modern servers answer.
 pub(crate) const DISCOVER: &str = "server/discover";
 
-/// The question that begins a legacy conversation.
+/// The method that starts a legacy session.
 pub(crate) const INITIALIZE: &str = "initialize";
 
-/// How long a server on a pipe may take to answer the modern question before the legacy
-/// one is asked as well.
+/// How long a server on a pipe may take to answer `server/discover` before `initialize` is sent as
+/// well.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// Bytes of what is told of versions that are not known.
+/// Maximum length of unknown versions in messages, in bytes.
 const MAX_VERSIONS: usize = 200;
 
-/// What a server says of itself.
+/// The self-description of a server.
 #[derive(Clone, Debug)]
 pub struct Hello {
-    /// Which rules it follows.
+    /// The protocol era.
     pub era: Era,
-    /// The version agreed on.
+    /// The negotiated version.
     pub version: String,
-    /// What it can do.
+    /// The capabilities.
     pub capabilities: Fields,
-    /// Who it is.
+    /// Name and version of the server.
     pub server_info: Option<Raw>,
-    /// How it wants to be used.
+    /// The instructions.
     pub instructions: Option<String>,
 }
 
-/// Why a server cannot be connected.
+/// Why a connection to a server failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Its program cannot be started.
+    /// The program cannot be started.
     #[error("cannot start `{command}`")]
     Start {
         /// The program.
@@ -65,25 +65,25 @@ pub enum ConnectError {
         /// Why.
         source: io::Error,
     },
-    /// Its configuration cannot be used.
+    /// The configuration cannot be used.
     #[error("{0}")]
     Config(String),
-    /// It ended or closed the connection.
+    /// The server ended or closed the connection.
     #[error("{0}")]
     Closed(Arc<str>),
-    /// It refused.
+    /// The server rejected the handshake.
     #[error(transparent)]
     Refused(CallError),
-    /// It speaks no version that we know.
+    /// The server speaks no known version.
     #[error("the server speaks MCP version `{0}`, which Pegboard does not support")]
     Version(String),
-    /// It took too long.
+    /// The handshake timed out.
     #[error("not ready within {} s", .0.as_secs_f32())]
     Timeout(Duration),
 }
 
 impl ConnectError {
-    /// What the user can do about it.
+    /// Returns what the user can do, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Start { command, source } if source.kind() == io::ErrorKind::NotFound => {
@@ -154,13 +154,13 @@ impl From<OpenError> for ConnectError {
 pub(crate) struct Connected {
     pub(crate) link: Arc<Link>,
     pub(crate) hello: Arc<Hello>,
-    /// The child, if the server is one.
+    /// The child process, if the server is one.
     pub(crate) process: Option<Process>,
     /// Closes the link when it is dropped.
     pub(crate) closing: Closing,
 }
 
-/// Closes a link when it is dropped: whatever reads for it must end too.
+/// Closes a link when it is dropped, which also ends its reader.
 #[derive(Debug)]
 pub(crate) struct Closing(Arc<Link>);
 
@@ -176,7 +176,7 @@ impl Drop for Closing {
     }
 }
 
-/// Who we are, for servers.
+/// Returns the name and version of this client.
 pub(crate) fn client_info() -> Raw {
     raw(&json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")}))
 }
@@ -188,14 +188,14 @@ pub(crate) fn shared_capabilities() -> Raw {
     raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
 }
 
-/// What it takes to connect a server, beside its configuration.
+/// The inputs of a handshake beside the configuration.
 #[derive(Debug)]
-pub(crate) struct Means<'a> {
-    /// The command line that keeps its processes from outliving us.
+pub(crate) struct ConnectOptions<'a> {
+    /// The command line of the supervisor, which ends the processes with this one.
     pub(crate) supervisor: &'a [OsString],
-    /// The variables that its program gets.
+    /// The environment of the program.
     pub(crate) environment: &'a Environment,
-    /// Its login, where it can have one.
+    /// The login, if the server can have one.
     pub(crate) bearer: Option<&'a Arc<Bearer>>,
     /// What the connection itself needs.
     pub(crate) link: LinkSettings,
@@ -210,9 +210,9 @@ pub(crate) async fn connect(
     config: &ServerConfig,
     transport: &TransportConfig,
     era: Option<Era>,
-    means: Means<'_>,
+    means: ConnectOptions<'_>,
 ) -> Result<Connected, ConnectError> {
-    let Means { supervisor, environment, bearer, link: settings, capabilities } = means;
+    let ConnectOptions { supervisor, environment, bearer, link: settings, capabilities } = means;
     match transport {
         TransportConfig::Stdio { command, args, cwd, .. } => {
             let namespace = config.process_namespace.unwrap_or_default();
@@ -295,7 +295,7 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -
         Some(Era::Legacy) => return initialize(link, capabilities).await,
         Some(Era::Modern) => {
             let hello = discover(link, capabilities).await.map_err(refused)?;
-            link.settle_era(Era::Modern);
+            link.set_era(Era::Modern);
             return Ok(hello);
         }
         None => {}
@@ -304,7 +304,7 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -
     tokio::pin!(modern);
     match tokio::time::timeout(PROBE, &mut modern).await {
         Ok(Ok(hello)) => {
-            link.settle_era(Era::Modern);
+            link.set_era(Era::Modern);
             Ok(hello)
         }
         Ok(Err(CallError::Closed(reason))) => Err(ConnectError::Closed(reason)),
@@ -329,7 +329,7 @@ async fn greet_both_ways(
             biased;
             hello = &mut modern, if is_modern_out => match hello {
                 Ok(hello) => {
-                    link.settle_era(Era::Modern);
+                    link.set_era(Era::Modern);
                     return Ok(hello);
                 }
                 Err(_) => is_modern_out = false,
@@ -354,7 +354,7 @@ async fn greet_over_http(
     if era != Some(Era::Legacy) {
         match discover(link, capabilities).await {
             Ok(hello) => {
-                link.settle_era(Era::Modern);
+                link.set_era(Era::Modern);
                 return Ok(hello);
             }
             Err(error) if era == Some(Era::Modern) => return Err(refused(error)),
@@ -383,7 +383,7 @@ async fn greet_local(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -> 
     }
     match discover(link, capabilities).await {
         Ok(hello) => {
-            link.settle_era(Era::Modern);
+            link.set_era(Era::Modern);
             Ok(hello)
         }
         Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND && era.is_none() => {
@@ -469,7 +469,7 @@ fn instructions(fields: &Fields) -> Option<String> {
 
 /// Lets the link follow the legacy rules from now on, and says so.
 async fn begin_legacy(link: &Arc<Link>, hello: Hello) -> Result<Hello, ConnectError> {
-    link.settle_era(Era::Legacy);
+    link.set_era(Era::Legacy);
     if let Outbound::Http(client) = link.outbound() {
         client.set_version(&hello.version);
     }

@@ -1,4 +1,4 @@
-//! A call to make of a server.
+//! A call to a server.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use pegboard_mcp::{
 use super::Event;
 use crate::{handshake, queue, transport::Outgoing};
 
-/// A call to make of a server.
+/// A call to a server.
 #[derive(Debug)]
 pub struct Call {
-    /// What is wanted.
+    /// The method.
     pub method: String,
-    /// With what; `_meta` included as far as it is the caller's own.
+    /// The parameters, with the caller's own part of `_meta`.
     pub params: Fields,
-    /// The tool, prompt or resource that it names, for transports that say so in a header.
+    /// The tool, prompt or resource, for transports that repeat it in a header.
     pub name: Option<String>,
     /// Headers that repeat parameters, by the part of their name behind `Mcp-Param-`.
     pub mirrored: Vec<(String, String)>,
-    /// What the client behind the call can be asked for, as JSON.
+    /// The capabilities of the client behind the call, as JSON.
     pub capabilities: Option<Raw>,
-    /// From which level on the client wants log messages.
+    /// The lowest level of log messages that the client wants.
     pub log_level: Option<String>,
-    /// Whether progress is wanted.
+    /// Whether the caller wants progress notifications.
     pub wants_progress: bool,
-    /// Who makes the call: calls of one conversation share a number.
+    /// The owner of the call: calls of one conversation share a number.
     pub owner: u64,
-    /// Where to tell of what happens meanwhile.
+    /// The channel for events during the call.
     pub events: Option<queue::Sender<Event>>,
-    /// Whose trace it belongs to, in place of what `_meta` says.
+    /// The trace context, which replaces the one in `_meta`.
     pub trace: TraceContext,
-    /// How long to wait, counted anew from each sign of progress. `None`: for ever.
+    /// The timeout, which each progress notification restarts. `None`: no timeout.
     pub timeout: Option<Duration>,
 }
 
 impl Call {
-    /// A call of our own, on nobody's behalf.
+    /// Returns a call of the program itself, without a client.
     pub fn new(method: &str, params: Fields, timeout: Duration) -> Self {
         Self {
             method: method.to_owned(),
@@ -57,12 +57,12 @@ impl Call {
         }
     }
 
-    /// Whether it asks a server what it speaks.
+    /// Returns whether the call is part of the handshake.
     pub(super) fn is_greeting(&self) -> bool {
         [handshake::DISCOVER, handshake::INITIALIZE].contains(&self.method.as_str())
     }
 
-    /// The message for it under the number `id`, with what the era puts into `_meta`.
+    /// Returns the message with the number `id`, and with what the era puts into `_meta`.
     pub(super) fn into_message(mut self, id: u64, era: Option<Era>) -> Outgoing {
         let era = if self.method == handshake::DISCOVER { Some(Era::Modern) } else { era };
         let said = self.take_meta(id, era);
@@ -82,8 +82,7 @@ impl Call {
         }
     }
 
-    /// Takes out what the caller says in `_meta`, with what is ours to say in place of what is not
-    /// its own.
+    /// Takes out `_meta`, and replaces the parts that the caller does not decide.
     fn take_meta(&mut self, id: u64, era: Option<Era>) -> Fields {
         let mut own = self.params.object("_meta").unwrap_or_default();
         self.params.remove("_meta");

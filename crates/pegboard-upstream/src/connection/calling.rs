@@ -1,4 +1,4 @@
-//! One call, from its sending to its outcome.
+//! The life of one call, from sending to outcome.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ impl Link {
         result
     }
 
-    /// Waits for an answer, and longer as long as there is progress or the server waits itself.
+    /// Waits for the answer; progress and open questions of the server extend the timeout.
     async fn wait(&self, id: u64, mut answered: oneshot::Receiver<Outcome>, timeout: Duration) -> Outcome {
         while let Some(deadline) = self.calls.deadline(id, timeout) {
             match tokio::time::timeout_at(deadline, &mut answered).await {
@@ -49,7 +49,7 @@ fn outcome(answer: Result<Outcome, oneshot::error::RecvError>) -> Outcome {
     answer.unwrap_or_else(|_| Err(CallError::Closed("closed".into())))
 }
 
-/// Takes back a call that nobody waits for any more.
+/// Cancels a call when its future is dropped.
 struct CancelOnDrop<'a> {
     link: &'a Arc<Link>,
     id: u64,

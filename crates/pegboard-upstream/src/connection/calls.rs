@@ -1,4 +1,4 @@
-//! The calls that a server is at work on.
+//! The running calls of a connection.
 
 use std::{
     collections::HashMap,
@@ -13,27 +13,27 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{CallError, Event};
 use crate::queue;
 
-/// How long a server may go on with a call that was taken back.
+/// How long a server may still work on a cancelled call.
 const HAUNTING: Duration = Duration::from_secs(60);
 
-/// What a call comes to.
+/// The outcome of a call.
 pub(super) type Outcome = Result<Raw, CallError>;
 
-/// The number of a call that has begun, and where its outcome comes.
-pub(super) type Begun = (u64, oneshot::Receiver<Outcome>);
+/// The number of a started call, and the channel for its outcome.
+pub(super) type StartedCall = (u64, oneshot::Receiver<Outcome>);
 
-/// The calls that a server is at work on, by their numbers.
+/// The running calls of a connection, by number.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Mutex<Work>);
 
 #[derive(Debug, Default)]
 struct Work {
-    /// Why nothing more is taken on. Kept here too, so that no call can begin unseen while the
-    /// others are told.
+    /// Why no further call is accepted. Kept here too, so that no call can start unnoticed while the
+    /// others end.
     closed: Option<Arc<str>>,
     last: u64,
     pending: HashMap<u64, Pending>,
-    ghosts: HashMap<u64, Ghost>,
+    ghosts: HashMap<u64, CancelledCall>,
 }
 
 /// A call whose answer is awaited.
@@ -42,23 +42,22 @@ struct Pending {
     answer: oneshot::Sender<Outcome>,
     events: Option<queue::Sender<Event>>,
     owner: u64,
-    /// When the server last gave a sign of life about it.
+    /// The time of the last message of the server about the call.
     active: Instant,
-    /// Questions of the server about it that wait for an answer.
+    /// Number of questions of the server about the call that wait for an answer.
     questions: usize,
 }
 
-/// A call that was taken back while the server may still be at work on it.
+/// A cancelled call that the server may still work on.
 #[derive(Debug)]
-struct Ghost {
+struct CancelledCall {
     owner: u64,
     since: Instant,
 }
 
 impl Calls {
-    /// Begins a call; its number, and where its outcome comes. Once they are closed there is no
-    /// other outcome than that.
-    pub(super) fn begin(&self, owner: u64, events: Option<queue::Sender<Event>>) -> Result<Begun, CallError> {
+    /// Starts a call. Fails once the connection is closed.
+    pub(super) fn begin(&self, owner: u64, events: Option<queue::Sender<Event>>) -> Result<StartedCall, CallError> {
         let (answer, answered) = oneshot::channel();
         let mut work = lock(&self.0);
         if let Some(reason) = &work.closed {
@@ -70,7 +69,7 @@ impl Calls {
         Ok((id, answered))
     }
 
-    /// Gives a call its outcome; whether somebody has waited for it.
+    /// Completes a call; `false` if its caller does not wait any more.
     pub(super) fn settle(&self, id: u64, outcome: Outcome) -> bool {
         let mut work = lock(&self.0);
         let Some(pending) = work.pending.remove(&id) else {
@@ -82,7 +81,7 @@ impl Calls {
         true
     }
 
-    /// Tells all that wait that nothing comes any more, and takes on no others.
+    /// Fails all running calls, and rejects new ones.
     pub(super) fn close(&self, reason: &Arc<str>) {
         let mut work = lock(&self.0);
         work.closed = Some(Arc::clone(reason));
@@ -93,32 +92,32 @@ impl Calls {
         }
     }
 
-    /// Forgets a call that the server is not at work on.
+    /// Removes a call that was not sent to the server.
     pub(super) fn forget(&self, id: u64) {
         let pending = lock(&self.0).pending.remove(&id);
         // Its waker runs here, and not while others wait for the lock.
         drop(pending);
     }
 
-    /// Forgets a call that the server may still be at work on.
+    /// Cancels a call that the server may still work on.
     pub(super) fn take_back(&self, id: u64) {
         let mut work = lock(&self.0);
-        work.lay_ghosts();
+        work.remove_old_cancelled();
         let pending = work.pending.remove(&id);
         if let Some(pending) = &pending {
-            work.ghosts.insert(id, Ghost { owner: pending.owner, since: Instant::now() });
+            work.ghosts.insert(id, CancelledCall { owner: pending.owner, since: Instant::now() });
         }
         drop(work);
         drop(pending);
     }
 
-    /// Whether the answer to a call is still awaited.
+    /// Returns whether a call still waits for its answer.
     pub(super) fn is_pending(&self, id: u64) -> bool {
         lock(&self.0).pending.contains_key(&id)
     }
 
-    /// Until when the answer is waited for, counted from the last sign of life. `None`: it has
-    /// come.
+    /// Returns the deadline of a call, counted from the last message about it; `None` if it is
+    /// answered.
     pub(super) fn deadline(&self, id: u64, timeout: Duration) -> Option<Instant> {
         let mut work = lock(&self.0);
         let pending = work.pending.get_mut(&id)?;
@@ -129,7 +128,7 @@ impl Calls {
         Some(pending.active + timeout)
     }
 
-    /// Notes that a call goes on; whom to tell.
+    /// Records progress of a call; returns the channel for its events.
     pub(super) fn progressed(&self, id: u64) -> Option<queue::Sender<Event>> {
         let mut work = lock(&self.0);
         let pending = work.pending.get_mut(&id)?;
@@ -137,12 +136,12 @@ impl Calls {
         pending.events.clone()
     }
 
-    /// Notes that the server asks something about a call.
+    /// Records a question of the server about a call.
     pub(super) fn asked(&self, id: u64) {
         self.count_question(id, 1);
     }
 
-    /// Notes that it waits for the answer no more.
+    /// Records that a question about a call is answered.
     pub(super) fn replied(&self, id: u64) {
         self.count_question(id, -1);
     }
@@ -154,15 +153,15 @@ impl Calls {
         }
     }
 
-    /// The call that a message on a shared pipe is about: the latest of the one conversation
-    /// that has calls running, or had until a moment ago. Where it could be another's, it is
-    /// nobody's. `related` is the call on whose own stream it came.
+    /// Returns the call that a message on a shared pipe belongs to: the latest call of the only
+    /// conversation with running or just cancelled calls. If there are several such conversations,
+    /// `None`. `related` is the call on whose own stream the message came.
     pub(super) fn caller(&self, related: Option<u64>) -> Option<(u64, queue::Sender<Event>)> {
         let mut work = lock(&self.0);
         if let Some(id) = related {
             return Some((id, work.pending.get(&id)?.events.clone()?));
         }
-        work.lay_ghosts();
+        work.remove_old_cancelled();
         let listening = work.pending.iter().filter_map(|(id, call)| Some((*id, call.owner, call.events.as_ref()?)));
         let (latest, owner, events) = listening.clone().max_by_key(|(id, ..)| *id)?;
         let is_shared = listening.map(|(_, other, _)| other).any(|other| other != owner);
@@ -172,8 +171,8 @@ impl Calls {
 }
 
 impl Work {
-    /// Forgets calls of which the server has had the time to hear that they were taken back.
-    fn lay_ghosts(&mut self) {
+    /// Removes cancelled calls after the time that servers get to notice.
+    fn remove_old_cancelled(&mut self) {
         self.ghosts.retain(|_, ghost| ghost.since.elapsed() < HAUNTING);
     }
 }
@@ -182,7 +181,7 @@ impl Work {
 mod tests {
     use super::*;
 
-    fn begun(calls: &Calls, owner: u64, events: Option<&queue::Sender<Event>>) -> Begun {
+    fn begun(calls: &Calls, owner: u64, events: Option<&queue::Sender<Event>>) -> StartedCall {
         calls.begin(owner, events.cloned()).expect("it is open")
     }
 

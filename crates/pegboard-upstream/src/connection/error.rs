@@ -11,40 +11,40 @@ use crate::{auth::NeedsLogin, call_queue::Busy};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The server refused it.
+    /// The server answered with an error.
     #[error(transparent)]
     Rpc(RpcError),
     /// The server did not answer in time.
     #[error("no response within {} s", .0.as_secs_f32())]
     Timeout(Duration),
-    /// The connection is gone.
+    /// The connection was closed.
     #[error("the server is not connected: {0}")]
     Closed(Arc<str>),
-    /// It was not sent: the server does not run.
+    /// The call was not sent: the server does not run.
     #[error("the server is not connected: {0}")]
     NotRunning(Arc<str>),
-    /// The server has forgotten the session; it never saw the call.
+    /// The session has expired; the call did not reach the server.
     #[error("the session expired on the server")]
     SessionExpired,
-    /// An HTTP status that says nothing more.
+    /// An HTTP error status without a JSON-RPC error.
     #[error("the server answered with HTTP status {status}")]
     Status {
         /// The status.
         status: u16,
     },
-    /// The server wants a login, and there is none that it takes.
+    /// The server requires a login, and there is no valid one.
     #[error(transparent)]
     Login(NeedsLogin),
-    /// It could not be sent.
+    /// The call could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
-    /// It was not sent: the tool is new or was changed, and is held.
+    /// The call was not sent: the tool is new or was changed, and is held.
     #[error("the tool is held until it is approved; review it with `pegboard approve`")]
     Held,
-    /// It was not sent: too many others are running.
+    /// The call was not sent: the concurrency limit is reached.
     #[error("concurrency limit of the server reached (`maxConcurrent`): {0}")]
     Busy(Busy),
-    /// It was not sent: the client needs a connection of its own, and there are too many.
+    /// The call was not sent: the client needs a connection of its own, and there are too many.
     #[error(
         "connection limit of the server reached: {most} connections of single clients are open (`pegboard.maxConnections`)"
     )]
@@ -52,37 +52,37 @@ pub enum CallError {
         /// The limit.
         most: usize,
     },
-    /// It was not sent: there is too much of it.
+    /// The call was not sent: its arguments are too large.
     #[error("arguments are {bytes} bytes, over the limit of {most} (`maxArgumentBytes`)")]
     ArgumentsTooLarge {
-        /// How much there is.
+        /// The size in bytes.
         bytes: usize,
-        /// How much there may be.
+        /// The limit.
         most: usize,
     },
-    /// What came back is more than is passed on.
+    /// The result is too large.
     #[error("result is {} bytes, over the limit of {most} (`maxResultBytes`)", size(*.bytes, *.most))]
     ResultTooLarge {
-        /// How much it is, if it was read at all.
+        /// The size in bytes, if the result was read.
         bytes: Option<usize>,
-        /// How much it may be.
+        /// The limit.
         most: usize,
     },
-    /// It was not sent: too many before it had no answer.
+    /// The call was not sent: the circuit breaker is open.
     #[error(transparent)]
     Tripped(Tripped),
-    /// What came back is no answer.
+    /// The answer is invalid.
     #[error("invalid response from the server: {0}")]
     Garbled(String),
 }
 
 impl CallError {
-    /// An address may hold a secret; the error is told without it.
+    /// Wraps a transport error without its address, which may contain a secret.
     pub(crate) fn unreachable(error: reqwest::Error) -> Self {
         Self::Unreachable(error.without_url())
     }
 
-    /// Whether the call was certainly not sent to the server.
+    /// Returns whether the call was certainly not sent to the server.
     pub fn is_unsent(&self) -> bool {
         matches!(
             self,
@@ -95,7 +95,7 @@ impl CallError {
         )
     }
 
-    /// Whether the circuit breaker counts this as a failure of the server: the call went unanswered. A server that
+    /// Returns whether the circuit breaker counts this as a failure of the server: the call went unanswered. A server that
     /// answers with an error is there.
     pub(crate) fn is_server_failure(&self) -> bool {
         match self {
@@ -105,7 +105,7 @@ impl CallError {
         }
     }
 
-    /// What kind of failure it is, in one word.
+    /// Returns the kind of the failure, in one word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Rpc(_) => "refused",

@@ -1,27 +1,27 @@
-//! What a server says beside its answers.
+//! Messages of a server that are not answers.
 
 use pegboard_mcp::{json::Raw, rpc::RpcError};
 use tokio::sync::oneshot;
 
 use crate::{queue::Measured, server::UpdateSource};
 
-/// Something that a server says or asks while a call is running.
+/// A notification or question of a server during a call.
 #[derive(Debug)]
 pub enum Event {
     /// A notification about the call.
     Notification {
-        /// What happened.
+        /// The method.
         method: String,
-        /// More about it.
+        /// The parameters.
         params: Option<Raw>,
     },
-    /// A question to whoever made the call.
+    /// A question to the caller.
     Request {
-        /// What is asked.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Option<Raw>,
-        /// Where the answer goes.
+        /// The channel for the answer.
         reply: oneshot::Sender<Result<Raw, RpcError>>,
     },
 }
@@ -33,12 +33,12 @@ impl Measured for Event {
     }
 }
 
-/// Something that a server says of its own accord.
+/// A notification of a server that belongs to no call.
 #[derive(Debug)]
 pub struct Notice {
-    /// What happened.
+    /// The method.
     pub method: String,
-    /// More about it.
+    /// The parameters.
     pub params: Option<Raw>,
     /// The connection that it came on.
     pub source: UpdateSource,

@@ -1,4 +1,4 @@
-//! Whose is what comes in: an answer, progress, a question, news.
+//! Dispatches incoming messages: answers, progress, questions and changes of lists.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use super::{CallError, Event, Link, Notice, SoleClient, calls::Outcome};
 use crate::{listing::ListKind, server::UpdateSource};
 
-/// Bytes of a log message that are told.
+/// Maximum length of a logged message in bytes.
 const MAX_LOGGED: usize = 500;
 
 impl Link {
-    /// Takes in one message; `related` is the call on whose own stream it came.
+    /// Handles one message; `related` is the call on whose own stream it came.
     pub(crate) fn incoming(self: &Arc<Self>, message: Message, related: Option<u64>) {
         match message {
             Message::Response { id, outcome } => {
@@ -31,14 +31,14 @@ impl Link {
         }
     }
 
-    /// Gives a call its outcome.
+    /// Completes a call.
     pub(crate) fn settle(&self, id: u64, outcome: Outcome) {
         if !self.calls.settle(id, outcome) {
             tracing::debug!(server = %self.server, id, "response without a pending request");
         }
     }
 
-    /// A refusal that does not repeat what the server was configured with: clients see it.
+    /// Removes secrets of the configuration from an error, because clients see it.
     fn without_secrets(&self, mut error: RpcError) -> RpcError {
         error.message = self.redactor.redact_owned(error.message);
         error.data = error.data.filter(|data| matches!(self.redactor.redact(data.get()), Cow::Borrowed(_)));
@@ -85,7 +85,7 @@ impl Link {
         }
     }
 
-    /// Logs a message of which it cannot be told whose it is; it may hold anything.
+    /// Logs a log message of the server that belongs to no known call.
     fn log(&self, params: Option<&RawValue>) {
         let text = self.redactor.redact(params.map(RawValue::get).unwrap_or_default());
         let text = text::brief(&text, MAX_LOGGED);

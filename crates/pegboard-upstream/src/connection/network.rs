@@ -1,4 +1,4 @@
-//! What is between us and a server that cannot be reached.
+//! Classifies network errors.
 
 use std::{error::Error, io};
 
@@ -8,20 +8,20 @@ use super::CallError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkFault {
-    /// Nobody knows its host.
+    /// The host name cannot be resolved.
     UnknownHost,
-    /// Nothing listens there.
+    /// The connection was refused.
     Refused,
-    /// It does not prove who it is, or speaks no TLS.
+    /// TLS failed: the certificate is invalid, or the server does not speak TLS.
     Tls,
-    /// Nothing comes back.
+    /// The connection timed out.
     Silent,
-    /// Something else.
+    /// Another network error.
     Other,
 }
 
 impl CallError {
-    /// What is between us and the server, if that is why there is no answer.
+    /// Returns the network error, if that is why there is no answer.
     pub fn network_fault(&self) -> Option<NetworkFault> {
         let Self::Unreachable(error) = self else { return None };
         let mut cause = Some(error as &(dyn Error + 'static));

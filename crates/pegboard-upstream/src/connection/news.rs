@@ -1,4 +1,4 @@
-//! What a server has agreed to tell of without being asked.
+//! Changes that a server announces: lists and watched resources.
 
 use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
@@ -8,27 +8,27 @@ use tokio::sync::{Notify, watch};
 
 use crate::listing::ListKind;
 
-/// Changes of lists that nobody has looked at yet, and the resources that are watched.
+/// List changes that were not handled yet, and the watched resources.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    /// Lists that have changed and were not asked for again yet. Kept apart from other news,
-    /// so that no flood of those can wash one away.
+    /// Lists that have changed and were not read again yet. Kept apart from other notifications, so
+    /// that a flood of those cannot displace one.
     changed: Mutex<BTreeSet<ListKind>>,
     changes: Notify,
-    /// How often the server has agreed to be listened to.
+    /// How often the server has accepted a subscription.
     agreements: watch::Sender<u64>,
-    /// The resources whose updates the server has agreed to tell of.
+    /// The resources for which the server has accepted a subscription.
     watching: watch::Sender<BTreeSet<String>>,
 }
 
 impl News {
-    /// Notes that lists have changed.
+    /// Records changed lists.
     pub(crate) fn lists_changed(&self, kinds: &[ListKind]) {
         lock(&self.changed).extend(kinds);
         self.changes.notify_one();
     }
 
-    /// Waits until lists have changed; which.
+    /// Waits until lists have changed, and returns their kinds.
     pub(crate) async fn changed_lists(&self) -> BTreeSet<ListKind> {
         loop {
             let changed = std::mem::take(&mut *lock(&self.changed));
@@ -39,19 +39,19 @@ impl News {
         }
     }
 
-    /// Notes what the server has agreed to, once it is listened to.
+    /// Records the subscription that the server has accepted.
     pub(super) fn agreed(&self, to: &Fields) {
         self.watching.send_replace(to.read("resourceSubscriptions").unwrap_or_default());
         self.agreements.send_modify(|agreements| *agreements += 1);
     }
 
-    /// Returns a count that grows whenever the server agrees to be listened to.
+    /// Returns a count that grows with each accepted subscription.
     pub(crate) fn agreements(&self) -> watch::Receiver<u64> {
         self.agreements.subscribe()
     }
 
-    /// Waits until the server has agreed to tell of these resources, at most `limit`: it need
-    /// not agree.
+    /// Waits until the server has accepted a subscription to these resources, at most `limit`, since a
+    /// server may decline.
     pub(crate) async fn watching(&self, uris: &[String], limit: Duration) {
         let mut watching = self.watching.subscribe();
         let has_all = |agreed: &BTreeSet<String>| uris.iter().all(|uri| agreed.contains(uri));

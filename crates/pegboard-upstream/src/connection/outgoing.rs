@@ -1,4 +1,4 @@
-//! How a message is handed to the transport.
+//! Sends messages through the transport.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::{CallError, Link};
 use crate::transport::{Outbound, Outgoing};
 
 impl Link {
-    /// Tells the server something.
+    /// Sends a notification.
     pub(crate) async fn notify(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), CallError> {
         let line = Message::notification(method, params);
         self.send(Outgoing::without_answer(line, method, self.era())).await.map(drop)
     }
 
-    /// Hands a message to the transport; the task that carries it, where there is one.
+    /// Sends a message; returns the task that waits for the answer, if there is one.
     pub(super) async fn send(self: &Arc<Self>, outgoing: Outgoing) -> Result<Option<AbortHandle>, CallError> {
         let is_request = outgoing.request.is_some();
         match &self.outbound {
@@ -51,8 +51,8 @@ impl Link {
     }
 }
 
-/// Carries a message. What wants no answer is waited for, so that it arrives before what
-/// follows.
+/// Delivers a message. A message without an answer is awaited, so that it arrives before the next
+/// one.
 async fn carry(is_request: bool, delivery: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
     if is_request {
         return Some(spawn(delivery));

@@ -1,4 +1,4 @@
-//! What a server asks: about a call, or of its own accord, as pings and roots are.
+//! Requests of a server: about a call, or independent of calls, such as `ping` and `roots/list`.
 
 use std::{
     collections::HashMap,
@@ -19,38 +19,38 @@ use super::{
 };
 use crate::{queue, transport::Outgoing};
 
-/// How long a client may take to answer a question of a server.
+/// The timeout of a client's answer to a question.
 const ASK_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Questions of a server at a time; one that asks more is not listened to.
+/// Maximum number of open questions of a server; further ones are rejected.
 const MAX_QUESTIONS: usize = 256;
 
-/// Bytes that a question may have: with images for a model, it can have some.
+/// Maximum size of a question in bytes; sampling requests can contain images.
 const MAX_QUESTION_BYTES: usize = 4 << 20;
 
-/// Questions of the server that are being answered. This lock is taken before that of `Calls`,
+/// The open questions of the server. This lock is taken before that of `Calls`,
 /// never after it.
 #[derive(Debug, Default)]
 pub(super) struct Questions(Mutex<HashMap<Id, AbortHandle>>);
 
-/// Why a question is not answered.
-enum Unheard {
-    /// Too many are being answered.
+/// Why a question is rejected.
+enum RejectedQuestion {
+    /// Too many questions are open.
     TooMany,
-    /// It is being answered already.
+    /// A question with this id is open.
     Again,
 }
 
 impl Questions {
-    /// Starts to answer a question.
-    fn begin(&self, id: &Id, start: impl FnOnce() -> AbortHandle) -> Result<(), Unheard> {
+    /// Starts answering a question.
+    fn begin(&self, id: &Id, start: impl FnOnce() -> AbortHandle) -> Result<(), RejectedQuestion> {
         // Holds the map so that the answer cannot take its entry out before it is in.
         let mut asked = lock(&self.0);
         if asked.len() >= MAX_QUESTIONS {
-            return Err(Unheard::TooMany);
+            return Err(RejectedQuestion::TooMany);
         }
         if asked.contains_key(id) {
-            return Err(Unheard::Again);
+            return Err(RejectedQuestion::Again);
         }
         asked.insert(id.clone(), start());
         Ok(())
@@ -60,21 +60,21 @@ impl Questions {
         lock(&self.0).remove(id);
     }
 
-    /// Leaves a question unanswered that the server has taken back.
+    /// Drops a question that the server has cancelled.
     pub(super) fn take_back(&self, id: &Id) {
         if let Some(task) = lock(&self.0).remove(id) {
             task.abort();
         }
     }
 
-    /// Leaves all of them unanswered.
+    /// Drops all questions.
     pub(super) fn close(&self) {
         lock(&self.0).drain().for_each(|(_, task)| task.abort());
     }
 }
 
-/// The call that is asked about. Its time does not run for as long as this lives: until the answer
-/// is there, or the question is taken back.
+/// Pauses the timeout of the call that a question is about, until the question is answered or
+/// cancelled.
 struct Asking {
     link: Arc<Link>,
     call: Option<u64>,
@@ -96,7 +96,7 @@ impl Drop for Asking {
 }
 
 impl Link {
-    /// Takes in a question; `related` is the call on whose own stream it came.
+    /// Handles a question; `related` is the call on whose own stream it came.
     pub(super) fn asked(self: &Arc<Self>, id: &Id, method: String, params: Option<Raw>, related: Option<u64>) {
         let start = || {
             let reply = self.reply(method, params, related);
@@ -113,14 +113,14 @@ impl Link {
         };
         match self.questions.begin(id, start) {
             Ok(()) => {}
-            Err(Unheard::TooMany) => self.close("the server sent too many concurrent requests"),
-            Err(Unheard::Again) => {
+            Err(RejectedQuestion::TooMany) => self.close("the server sent too many concurrent requests"),
+            Err(RejectedQuestion::Again) => {
                 tracing::warn!(server = %self.server, "duplicate request id from the server ignored");
             }
         }
     }
 
-    /// The answer to a question; `related` is the call on whose own stream it came.
+    /// Returns the answer to a question; `related` is the call on whose own stream it came.
     pub(crate) fn reply(
         self: &Arc<Self>,
         method: String,
@@ -143,7 +143,7 @@ impl Link {
     }
 }
 
-/// The answer of whoever made the call, or ours.
+/// Returns the answer of the caller, or our own.
 async fn answer(
     method: &str,
     params: Option<Raw>,

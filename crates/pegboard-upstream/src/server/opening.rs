@@ -20,7 +20,7 @@ use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, LinkSettings, Notice, SoleClient},
     environment::Environment,
-    handshake::{self, Closing, ConnectError, Connected, Hello, Means},
+    handshake::{self, Closing, ConnectError, ConnectOptions, Connected, Hello},
     listing::ListKind,
     server_output::OutputLog,
     transport::stdio::Process,
@@ -99,7 +99,7 @@ impl Upstream {
             asks: Arc::clone(&self.asks),
         };
         let (supervisor, bearer) = (&self.context.supervisor[..], self.bearer.as_ref());
-        let means = Means { supervisor, environment: &environment, bearer, link, capabilities };
+        let means = ConnectOptions { supervisor, environment: &environment, bearer, link, capabilities };
         let connected = handshake::connect(&self.config, transport, era, means).await?;
         let Connected { link, hello, process, closing } = connected;
         Ok(OpenConnection { link, hello, process, notices, closing })

@@ -332,7 +332,7 @@ async fn read_messages(link: Arc<Link>, stdout: ChildStdout) {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
                 warnings += 1;
-                link.strayed(&shown);
+                link.record_stray(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
                     _ => "too long, or not UTF-8".to_owned(),
@@ -363,7 +363,7 @@ async fn log_stderr(link: Arc<Link>, stderr: ChildStderr) {
         if text.trim().is_empty() {
             continue;
         }
-        link.wrote(text.trim());
+        link.record_stderr(text.trim());
         span.in_scope(|| match link.is_ready() {
             true => tracing::info!(target: "pegboard::server", "{text}"),
             false => tracing::debug!(target: "pegboard::server", "{text}"),
