@@ -2,8 +2,8 @@
 //!
 //! The objects and the behaviour of most tools are data: `data/*.json` declares for each server its
 //! collections of objects, which arguments refer to them, and what its tools do where the name
-//! alone does not tell. [`verbs`] does the common things, [`special`] holds the few lines that
-//! remain for tools which compute something. All servers share one [`World`], so that a mail's
+//! alone does not tell. `verbs` does the common things, `special` holds the few lines that
+//! remain for tools which compute something. All servers share one `World`, so that a mail's
 //! attachment can be saved to the drive and loaded into a table.
 //!
 //! Nothing here reads a clock, a file or random numbers: the same calls give the same answers.

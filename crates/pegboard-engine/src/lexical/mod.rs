@@ -1,5 +1,5 @@
 //! Ranking by words: exact names, fielded BM25 over a compact index, typo tolerance, and results
-//! for each intent of a query. The index also holds the vectors of [`hybrid`](crate::hybrid), which
+//! for each intent of a query. The index also holds the vectors of `hybrid`, which
 //! ranks by words and meaning.
 
 mod bitmap;
