@@ -23,8 +23,12 @@ pub struct Guard {
     pub allowed_origins: Vec<String>,
     /// Accepted tokens and their principals. If empty, no token is required.
     pub tokens: Vec<(Principal, String)>,
-    /// Paths that need no token. A token that is sent anyway must be valid.
+    /// Paths that need no token. A token that is sent anyway must be valid. A path that ends in `/`
+    /// includes everything below it, except `/` itself.
     pub open_paths: Vec<String>,
+    /// Paths whose handlers authenticate requests themselves, because their `Authorization` header belongs to another
+    /// server. A path that ends in `/` includes everything below it.
+    pub self_guarded_paths: Vec<String>,
     /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: TrustedProxies,
     /// Whether the listener is reachable from other machines.
@@ -34,12 +38,14 @@ pub struct Guard {
 impl fmt::Debug for Guard {
     /// Prints the number of tokens instead of the tokens, because a guard may end up in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allowed_hosts, allowed_origins, tokens, open_paths, trusted_proxies, is_public } = self;
+        let Self { allowed_hosts, allowed_origins, tokens, open_paths, self_guarded_paths, trusted_proxies, is_public } =
+            self;
         f.debug_struct("Guard")
             .field("allowed_hosts", allowed_hosts)
             .field("allowed_origins", allowed_origins)
             .field("tokens", &tokens.len())
             .field("open_paths", open_paths)
+            .field("self_guarded_paths", self_guarded_paths)
             .field("trusted_proxies", trusted_proxies)
             .field("is_public", is_public)
             .finish()
@@ -139,6 +145,9 @@ impl Guard {
     /// When the request must be rejected.
     pub fn check<B>(&self, request: &Request<B>) -> Result<Option<Principal>, Rejection> {
         self.check_address(request)?;
+        if self.is_self_guarded(request.uri().path()) {
+            return Ok(None);
+        }
         let mut given = request.headers().get_all(header::AUTHORIZATION).iter();
         let (given, other) = (given.next().map(text), given.next());
         if other.is_some() {
@@ -155,7 +164,16 @@ impl Guard {
 
     /// Returns whether a path needs no token.
     pub(crate) fn is_open_path(&self, path: &str) -> bool {
-        self.open_paths.iter().any(|open| open == path)
+        self.open_paths
+            .iter()
+            .any(|open| open == path || open.len() > 1 && open.ends_with('/') && path.starts_with(open))
+    }
+
+    /// Returns whether the handler of a path authenticates requests itself.
+    fn is_self_guarded(&self, path: &str) -> bool {
+        let is_below =
+            |guarded: &String| if guarded.ends_with('/') { path.starts_with(guarded) } else { path == guarded };
+        self.self_guarded_paths.iter().any(is_below)
     }
 
     /// Checks `Host` and `Origin`. This is all that can be checked for a CORS preflight, which
@@ -277,6 +295,20 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_authenticate_themselves() {
+        let guard = Guard {
+            tokens: vec![(Principal(0), "secret".to_owned())],
+            self_guarded_paths: vec!["/mcp".to_owned(), "/x/".to_owned()],
+            ..Guard::default()
+        };
+        let key = [("host", "localhost"), ("authorization", "Bearer key of another server")];
+        check(&guard, &key, Ok(None));
+        check(&guard, &[("host", "evil.example.com")], Err(Rejection::Host));
+        let is_guarded = |path: &str| guard.is_self_guarded(path);
+        assert!(is_guarded("/x/y") && !is_guarded("/x") && !is_guarded("/mcp/y") && !is_guarded("/xy"));
+    }
+
+    #[test]
     fn one_host_and_no_more() {
         let guard = Guard::default();
         let named = |name: &str| Guard { allowed_hosts: vec![name.to_owned()], ..Guard::default() };
@@ -373,7 +405,7 @@ mod tests {
     fn open_paths_need_no_token() {
         let guard = Guard {
             tokens: vec![(Principal(0), "alpha".into())],
-            open_paths: vec!["/health".into()],
+            open_paths: ["/health", "/", "/console/"].map(str::to_owned).to_vec(),
             ..Guard::default()
         };
         let ask = |path: &str, host: &str| guard.check(&Request::get(path).header("host", host).body(()).expect("one"));
@@ -381,6 +413,11 @@ mod tests {
         assert_eq!(ask("/health", "evil.example.com"), Err(Rejection::Host));
         assert_eq!(ask("/mcp", "localhost"), Err(Rejection::NoToken));
         assert_eq!(ask("/health/more", "localhost"), Err(Rejection::NoToken));
+        // A folder is everything below it, but `/` is only itself.
+        assert_eq!(ask("/console/page.js", "localhost"), Ok(None));
+        assert_eq!(ask("/", "localhost"), Ok(None));
+        assert_eq!(ask("/consoles", "localhost"), Err(Rejection::NoToken));
+        assert_eq!(ask("/control/status", "localhost"), Err(Rejection::NoToken));
     }
 
     #[test]

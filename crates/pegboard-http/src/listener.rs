@@ -55,6 +55,9 @@ pub struct Settings {
     pub connections: ConnectionLimits,
     /// Paths that reserved connections serve. A path that ends in `/` includes everything below it.
     pub priority_paths: Vec<String>,
+    /// Paths below a priority path that are like any other: streams that stay open must not take the
+    /// operator's share.
+    pub ordinary_paths: Vec<String>,
     /// Maximum size of all headers of a request, in bytes.
     pub max_header_bytes: usize,
     /// How long an authenticated client may take to send the headers of its next request.
@@ -78,6 +81,7 @@ impl Settings {
             allow_public: false,
             connections: ConnectionLimits::default(),
             priority_paths: Vec::new(),
+            ordinary_paths: Vec::new(),
             max_header_bytes: 64 << 10,
             header_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
@@ -252,6 +256,7 @@ impl Listener {
             guard: Arc::clone(&self.guard),
             refuse: self.settings.refuse,
             priority_paths: self.settings.priority_paths.clone(),
+            ordinary_paths: self.settings.ordinary_paths.clone(),
             failures: Failures::default(),
             rejections: LogBudget::new(REJECTIONS_LOGGED),
             router,

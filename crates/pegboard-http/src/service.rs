@@ -1,6 +1,7 @@
 //! The path of one request from its connection to the router.
 
 use std::{
+    borrow::Cow,
     net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -32,6 +33,7 @@ pub(crate) struct ListenerService {
     pub(crate) guard: Arc<RwLock<Arc<Guard>>>,
     pub(crate) refuse: fn(Rejection) -> String,
     pub(crate) priority_paths: Vec<String>,
+    pub(crate) ordinary_paths: Vec<String>,
     pub(crate) failures: Failures,
     pub(crate) rejections: LogBudget,
     pub(crate) router: Router,
@@ -58,10 +60,12 @@ impl ListenerService {
 
     /// Returns whether reserved connections serve a path.
     fn is_priority(&self, path: &str) -> bool {
-        self.priority_paths.iter().any(|priority| match priority.strip_suffix('/') {
-            Some(folder) => path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
-            None => path == priority,
-        })
+        let is_ordinary = self.ordinary_paths.iter().any(|ordinary| path == ordinary);
+        !is_ordinary
+            && self.priority_paths.iter().any(|priority| match priority.strip_suffix('/') {
+                Some(folder) => path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
+                None => path == priority,
+            })
     }
 }
 
@@ -121,7 +125,7 @@ impl ConnectionService {
 
     async fn reject(&self, path: &str, rejection: Rejection, client: PeerAddress) -> Response<Body> {
         if let Some(unlogged) = self.shared.rejections.take() {
-            let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
+            let path: String = without_token(path).chars().take(MAX_LOGGED_PATH).collect();
             tracing::info!(path, %client, reason = ?rejection, unlogged, "request rejected");
         }
         if rejection == Rejection::WrongToken {
@@ -129,6 +133,14 @@ impl ConnectionService {
         }
         rejection.response((self.shared.refuse)(rejection))
     }
+}
+
+/// Returns a path without the token in its second segment, which clients use that cannot send another header.
+fn without_token(path: &str) -> Cow<'_, str> {
+    const PREFIX: &str = "/token/";
+    let Some(rest) = path.strip_prefix(PREFIX) else { return Cow::Borrowed(path) };
+    let rest = rest.find('/').map_or("", |at| &rest[at..]);
+    Cow::Owned(format!("{PREFIX}[hidden]{rest}"))
 }
 
 fn is_preflight(request: &Request<Body>) -> bool {
@@ -152,4 +164,17 @@ fn allow_origin(response: &mut Response<Body>, origin: HeaderValue) {
     headers.insert(header::VARY, HeaderValue::from_static("origin"));
     let exposed = HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_in_paths_are_not_logged() {
+        let check = |path: &str, expected: &str| assert_eq!(without_token(path), expected);
+        check("/token/secret/openai/v1", "/token/[hidden]/openai/v1");
+        check("/token/secret", "/token/[hidden]");
+        check("/tokens/a", "/tokens/a");
+    }
 }
