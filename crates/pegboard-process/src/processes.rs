@@ -31,7 +31,7 @@ use self::table::TableReader;
 use self::unix as system;
 pub use self::{
     system::{ended_by, is_running, kill, kill_group, raise_open_files, start_in_group, terminate, wait_for},
-    table::{adopt_orphans, hide_memory, lower_thread_priority},
+    table::{adopt_orphans, hide_memory, lower_thread_priority, memory_of},
 };
 
 /// How often remaining processes are checked.

@@ -36,6 +36,30 @@ pub fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
+/// Returns the memory that each of these processes and its descendants use now, in bytes; `None` for
+/// one that does not run.
+pub fn memory_of(roots: &[u32]) -> Vec<Option<u64>> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    let table = TableReader::open().and_then(|mut table| {
+        table.for_each(|process| children.entry(process.parent).or_default().push(process.pid))?;
+        Ok(table)
+    });
+    let Ok(table) = table else { return roots.iter().map(|_| None).collect() };
+    let of_root = |root: &u32| {
+        let root = i32::try_from(*root).ok()?;
+        let mut total = table.resident(root)?;
+        let (mut open, mut seen) = (vec![root], HashSet::from([root]));
+        while let Some(pid) = open.pop() {
+            for child in children.get(&pid).into_iter().flatten().filter(|child| seen.insert(**child)) {
+                total = total.saturating_add(table.resident(*child).unwrap_or_default());
+                open.push(*child);
+            }
+        }
+        Some(total)
+    };
+    roots.iter().map(of_root).collect()
+}
+
 /// The open process table.
 #[derive(Debug)]
 pub(super) struct TableReader {
@@ -123,9 +147,21 @@ impl TableReader {
         Ok(())
     }
 
+    /// Returns the resident memory of a process in bytes.
+    fn resident(&self, pid: i32) -> Option<u64> {
+        let status = self.read(pid, "status").ok()?;
+        let status = String::from_utf8_lossy(&status);
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+
     fn stat(&self, pid: i32) -> io::Result<Vec<u8>> {
+        self.read(pid, "stat")
+    }
+
+    fn read(&self, pid: i32, name: &str) -> io::Result<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = File::from(openat(self.folder.fd()?, format!("{pid}/stat"), flags, Mode::empty())?);
+        let file = File::from(openat(self.folder.fd()?, format!("{pid}/{name}"), flags, Mode::empty())?);
         let mut stat = Vec::new();
         file.take(STAT_BYTES).read_to_end(&mut stat)?;
         Ok(stat)
@@ -167,6 +203,15 @@ mod tests {
         assert_eq!((process.group, process.session, process.threads, process.is_running), (70, 60, 3, true));
         assert!(parse_stat(77, "77 (a) S").is_none());
         assert!(parse_stat(0, stat).is_none());
+    }
+
+    #[test]
+    fn memory_includes_descendants() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+        let found = memory_of(&[std::process::id(), child.id(), u32::MAX]);
+        child.kill().and_then(|()| child.wait().map(drop)).expect("it runs");
+        let (Some(own), Some(of_child), None) = (found[0], found[1], found[2]) else { panic!("{found:?}") };
+        assert!(own > of_child && of_child > 0, "{found:?}");
     }
 
     #[test]
