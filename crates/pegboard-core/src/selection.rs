@@ -252,7 +252,13 @@ impl fmt::Display for Unmatched {
 
 /// Returns the tools that an allow pattern allows, and those that it matches if there are several.
 fn find_meant_tools<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Tool>>, Vec<&'a Arc<Tool>>) {
-    let exact: Vec<&Arc<Tool>> = catalog.iter().filter(|tool| is_exactly(pattern, tool)).collect();
+    let is_shown = |tool: &&Arc<Tool>| is_exactly(pattern, tool, &[tool.name(), tool.bare_name()]);
+    let exact: Vec<&Arc<Tool>> =
+        catalog.iter().filter(|tool| is_shown(tool) || is_exactly(pattern, tool, &[tool.upstream_name()])).collect();
+    // Where the user has exchanged the names of two tools, one of them is meant, and not both.
+    if exact.iter().any(is_shown) && !exact.iter().all(is_shown) {
+        return (Vec::new(), exact);
+    }
     if !exact.is_empty() {
         return (exact, Vec::new());
     }
@@ -263,11 +269,11 @@ fn find_meant_tools<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Too
     if loose.len() == 1 { (loose, Vec::new()) } else { (Vec::new(), loose) }
 }
 
-/// Returns whether a pattern is exactly a name of `tool`.
-fn is_exactly(pattern: &str, tool: &Tool) -> bool {
+/// Returns whether a pattern is exactly `tool`, or one of its `names` at its server.
+fn is_exactly(pattern: &str, tool: &Tool, names: &[&str]) -> bool {
     let of_server = |server: &str| {
         let name = pattern.strip_prefix(server).and_then(|rest| rest.strip_prefix(':'));
-        name.is_some_and(|name| [tool.name(), tool.bare_name(), tool.upstream_name()].contains(&name))
+        name.is_some_and(|name| names.contains(&name))
     };
     pattern == tool.name() || pattern == tool.id() || tool.server_name().is_some_and(of_server)
 }

@@ -236,3 +236,26 @@ fn a_name_to_the_letter_means_one_of_several_like_it() {
     check("a__search", &[]);
     check("c:search", &[]);
 }
+
+#[test]
+fn an_allow_pattern_means_one_of_two_tools_that_exchange_their_names() {
+    let tool = |shown: &str, own: &str| RawTool {
+        name: format!("git___{shown}"),
+        bare_name: Some(shown.into()),
+        upstream_name: Some(own.into()),
+        server: Some("git".into()),
+        ..RawTool::default()
+    };
+    let (catalog, _) = Catalog::from_tools(vec![tool("drop", "list"), tool("list", "drop"), tool("b", "a")]);
+    let seen = |pattern: &str| {
+        let selection = Selection::everything().allow_tools([pattern]).resolved_for(&catalog);
+        catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(seen("git:list"), Vec::<String>::new(), "it could mean either");
+    assert_eq!(seen("git___list"), ["git___list"]);
+    assert_eq!([seen("git:a"), seen("git:b")], [["git___b"], ["git___b"]]);
+    let unmatched = Selection::everything().allow_tools(["git:list"]).unmatched(&catalog);
+    assert_eq!(unmatched[0].to_string(), "`git:list` is ambiguous: git___drop, git___list");
+    let denied = Selection::everything().deny(["git:list"]).resolved_for(&catalog);
+    assert_eq!(denied.count(&catalog), 1, "a deny pattern hides both");
+}
