@@ -240,6 +240,24 @@ impl<T> Section<T> {
         }
     }
 
+    /// Reads `true`, `false` or an object, for a section that is off by default. `kind` is what the
+    /// value must be; `None` switches it off.
+    pub fn read_if_on(&self, node: &Node<'_>, kind: Kind, scope: &mut Scope<'_>) -> Option<T>
+    where
+        T: Default,
+    {
+        let mut settings = T::default();
+        if node.is_object() {
+            self.read(node, &mut settings, scope);
+            return Some(settings);
+        }
+        let is_on = node.to_json().as_bool();
+        if is_on.is_none() {
+            node.must_be(kind, scope.problems);
+        }
+        is_on.unwrap_or_default().then_some(settings)
+    }
+
     /// Reads the object at `node` into `into`, in the order of the file.
     pub fn read(&self, node: &Node<'_>, into: &mut T, scope: &mut Scope<'_>) {
         let Some(entries) = node.as_object(scope.problems) else { return };

@@ -127,9 +127,9 @@ fn vectors(ranker: &Hybrid, catalog: &Catalog) -> Vec<(String, crate::semantic::
     found
 }
 
-type Answer = (Vec<(String, f64)>, usize, Option<f64>, Vec<String>);
+type RankingParts = (Vec<(String, f64)>, usize, Option<f64>, Vec<String>);
 
-fn full(ranker: &Hybrid, query: &str, limit: usize, catalog: &Catalog, selection: &Selection) -> Answer {
+fn full(ranker: &Hybrid, query: &str, limit: usize, catalog: &Catalog, selection: &Selection) -> RankingParts {
     let ranking = ranker.rank(&Query::new(query).limit(limit), catalog, selection).unwrap();
     let names = |hits: &[pegboard_core::Hit]| hits.iter().map(|hit| hit.tool.id().to_owned()).collect();
     let hits = ranking.hits.iter().map(|hit| (hit.tool.id().to_owned(), hit.score)).collect();
