@@ -50,8 +50,8 @@ pub use dialects::{Dialect, DialectName, DialectView, GATEWAY_SEARCH, MetaTool};
 pub use host::HostTool;
 pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};
 pub use session::{
-    CallAnswer, Callee, ListedTool, NativeTools, Session, SessionError, Target, arguments_key, is_beside_name,
-    wrapped_arguments,
+    CallAnswer, Callee, ListedTool, NativeTools, Session, SessionError, SessionTool, Target, arguments_key,
+    is_beside_name, wrapped_arguments,
 };
 pub use settings::{Exposed, Hits, SelectionOrder, Settings, SettingsError};
 pub use signature::has_complete_signature;

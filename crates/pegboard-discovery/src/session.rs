@@ -19,6 +19,7 @@ pub use self::{
     callee::{Callee, arguments_key, is_beside_name, wrapped_arguments},
     calls::{CallAnswer, Target},
     error::SessionError,
+    loaded::SessionTool,
     prompts::NativeTools,
     visible::ListedTool,
 };

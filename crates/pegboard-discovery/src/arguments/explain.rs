@@ -154,12 +154,24 @@ impl MistakeFinder<'_> {
         // A name that was given and means nothing may be the one that is missing; where it is
         // forbidden that is said anyway.
         let is_open = rules.get("additionalProperties") != Some(&Value::Bool(false));
+        let has_all_names = self.lists_all_names(rules);
         let unknown = object.keys().filter(|name| known.is_some_and(|known| !known.contains_key(*name)));
         for name in unknown.filter(|_| is_open).take(MOST) {
-            if let Some(near) = nearest(name, missing.iter().copied().take(NAMES), 1).pop() {
-                self.add(&child_pointer(at, name), format!("is not known (did you mean `{near}`?)"));
+            match nearest(name, missing.iter().copied().take(NAMES), 1).pop() {
+                Some(near) => self.add(&child_pointer(at, name), format!("is not known (did you mean `{near}`?)")),
+                None if has_all_names && !missing.is_empty() => self.add(&child_pointer(at, name), "is not known"),
+                None => {}
             }
         }
+    }
+
+    /// Returns whether `rules` are those of the arguments as a whole, and their `properties` are all
+    /// that has a meaning.
+    fn lists_all_names(&self, rules: &Map<String, Value>) -> bool {
+        const OTHERS: [&str; 8] =
+            ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref", "dependentSchemas"];
+        let is_root = self.schema.root.as_object().is_some_and(|root| std::ptr::eq(root, rules));
+        is_root && !OTHERS.iter().any(|key| rules.contains_key(*key))
     }
 
     /// Finds properties with invalid values, and properties that are not allowed.

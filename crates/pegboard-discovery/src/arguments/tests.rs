@@ -74,8 +74,17 @@ fn a_name_that_is_allowed_may_still_be_the_one_that_is_missing() {
     check(
         &rules,
         &json!({"repoName": "a", "owner": "b", "zzz": 1}),
-        &["/repo_name is missing", "/repoName is not known (did you mean `repo_name`?)"],
+        &["/repo_name is missing", "/repoName is not known (did you mean `repo_name`?)", "/zzz is not known"],
     );
+    // Nothing is missing, so the server decides about the name.
+    check(&rules, &json!({"repo_name": "a", "owner": "b", "zzz": 1}), &[]);
+    // Here other names have a meaning.
+    for (key, rule) in [("additionalProperties", json!({"type": "integer"})), ("patternProperties", json!({"^z": {}}))]
+    {
+        let mut rules = rules.clone();
+        rules[key] = rule;
+        check(&rules, &json!({"owner": "b", "zzz": 1}), &["/repo_name is missing"]);
+    }
 }
 
 #[test]

@@ -88,6 +88,14 @@ pub struct OffloadedOutput<'a> {
     pub omitted: usize,
 }
 
+/// Returns the beginning and the end of a long text, with a mark for what is omitted between them.
+pub(super) fn preview(head: &str, omitted: usize, tail: &str) -> String {
+    match omitted {
+        0 => format!("{head}{tail}"),
+        _ => format!("{head}\n[… {omitted} characters omitted …]\n{tail}"),
+    }
+}
+
 /// Returns the text that the model reads in place of an offloaded output.
 ///
 /// ```
@@ -106,13 +114,9 @@ pub fn offload_notice(output: &OffloadedOutput<'_>) -> String {
     let shown = head.chars().count();
     let mut text = format!(
         "The output of `{tool}` is too long to show ({kind}{chars} characters, about {tokens} tokens). \
-         The full output is in the file `{filename}` ({path}).\n\n"
+         The full output is in the file `{filename}` ({path}).\n\n{}",
+        preview(head, omitted, tail)
     );
-    text.push_str(head);
-    if omitted > 0 {
-        text.push_str(&format!("\n[… {omitted} characters omitted …]\n"));
-    }
-    text.push_str(tail);
     let line = |tool: HostTool, what: &str, arguments: Value| format!("\n{what}: {} {arguments}", tool.name());
     let next = (shown + 1).min(chars.max(1));
     text.push('\n');

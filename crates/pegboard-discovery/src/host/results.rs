@@ -3,7 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::arguments::{ArgumentError, Request, flag, given, max_results, range, required};
+use super::{
+    arguments::{ArgumentError, Request, flag, given, max_results, range, required},
+    outputs::preview,
+};
 use crate::outcome::ToolDefinition;
 
 /// The name of the meta-tool.
@@ -120,12 +123,9 @@ pub fn notice(result: &OffloadedResult<'_>) -> String {
     let kind = if is_json { "JSON, " } else { "" };
     let mut text = format!(
         "The result of `{tool}` is too long to show ({kind}{chars} characters, {lines} lines, about {tokens} tokens). \
-         `{READ_RESULT}` reads parts of it for {lifetime}; its reference is `{reference}`.\n\n{head}"
+         `{READ_RESULT}` reads parts of it for {lifetime}; its reference is `{reference}`.\n\n{}",
+        preview(head, omitted, tail)
     );
-    if omitted > 0 {
-        text.push_str(&format!("\n[… {omitted} characters omitted …]\n"));
-    }
-    text.push_str(tail);
     let shown = head.chars().count();
     let next = (shown + 1).min(chars.max(1));
     let line = |what: &str, arguments: Value| format!("\n{what}: {READ_RESULT} {arguments}");

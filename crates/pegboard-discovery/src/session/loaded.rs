@@ -8,7 +8,7 @@ use super::{
     Session,
     visible::{AlwaysVisible, VisibleTool, find_allowed},
 };
-use crate::names::Names;
+use crate::{names::Names, outcome::ToolDefinition};
 
 /// Loaded tools, in the order in which they were loaded.
 #[derive(Debug, Default)]
@@ -148,7 +148,50 @@ impl Loaded {
     }
 }
 
+/// A tool that a session has loaded, or shows from the start.
+#[derive(Clone, Debug)]
+pub struct SessionTool {
+    /// The name that the model calls it by.
+    pub name: String,
+    /// The tool of the catalog.
+    pub tool: Arc<Tool>,
+    /// Whether it is never evicted for others.
+    pub is_pinned: bool,
+    /// Whether it is visible from the start.
+    pub is_fixed: bool,
+}
+
 impl Session {
+    /// Returns the visible tools of the catalog, in the order in which they are listed.
+    pub fn session_tools(&self) -> Vec<SessionTool> {
+        let listed = self.listed_tools().into_iter().filter_map(|listed| Some((listed.definition, listed.tool?)));
+        let describe = |(definition, tool): (&Arc<ToolDefinition>, &Arc<Tool>)| {
+            let loaded = self.loaded.tools.iter().find(|loaded| loaded.shown.name() == definition.name);
+            SessionTool {
+                name: definition.name.clone(),
+                tool: Arc::clone(tool),
+                is_pinned: loaded.is_some_and(|loaded| loaded.is_pinned),
+                is_fixed: loaded.is_none(),
+            }
+        };
+        listed.map(describe).collect()
+    }
+
+    /// Lets a loaded tool be evicted again; `false` if no tool of this name is loaded.
+    pub fn unpin(&mut self, name: &str) -> bool {
+        let loaded = self.loaded.tools.iter_mut().find(|loaded| loaded.shown.name() == name);
+        loaded.map(|loaded| loaded.is_pinned = false).is_some()
+    }
+
+    /// Hides loaded tools on request of the user; returns whether the visible list has changed.
+    pub fn put_away(&mut self, names: &[String]) -> bool {
+        let before = self.visible_names();
+        self.unload(names);
+        let is_changed = before != self.visible_names();
+        self.list_changes += u64::from(is_changed);
+        is_changed
+    }
+
     /// Keeps a loaded tool from being evicted, by any spelling of its name; `false` if it is not
     /// loaded.
     pub fn pin(&mut self, name: &str) -> bool {
