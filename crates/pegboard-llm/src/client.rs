@@ -8,11 +8,12 @@ use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
 
 use crate::{
+    causes::with_causes,
     conversation::Conversation,
     model::Provider,
     page, refusal,
     rules::RuleError,
-    wire::{Delta, Request, Turn, Wire, WireError},
+    wire::{Delta, Request, Retry, Turn, Wire, WireError},
 };
 
 /// The largest answer, in bytes.
@@ -245,9 +246,9 @@ impl Client {
         self.send_with_retries(request, request.is_streamed, &mut |_| {}).await
     }
 
-    /// Sends a request and passes every piece of the answer to `on_delta`. After text or thinking
-    /// a failure is not retried; before it an incomplete stream is, so that the same
-    /// [`Delta::Call`] may come twice. Only the calls of the returned turn may be executed.
+    /// Sends a request and passes every piece of the answer, and every retry, to `on_delta`. After
+    /// text or thinking a failure is not retried; before it an incomplete stream is, so that the
+    /// same [`Delta::Call`] may come twice. Only the calls of the returned turn may be executed.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -265,24 +266,30 @@ impl Client {
         let mut has_shown = false;
         let mut failures = 0;
         loop {
-            let mut on_delta = |delta| {
+            let mut pass = |delta| {
                 let is_shown = match &delta {
                     // Some endpoints begin with an empty piece.
                     Delta::Text(text) | Delta::Thinking(text) if text.is_empty() => return,
                     Delta::Text(_) | Delta::Thinking(_) => true,
-                    Delta::Call(_) => false,
+                    Delta::Call(_) | Delta::Retry(_) => false,
                 };
                 has_shown |= is_shown;
                 on_delta(delta);
             };
-            match self.send_once(request, is_streamed, &mut on_delta).await {
+            match self.send_once(request, is_streamed, &mut pass).await {
                 Err((error, asked))
                     if error.is_retryable(wire) && !has_shown && failures < self.settings.max_retries =>
                 {
                     let pause = self.retry_delay(failures, asked);
                     tracing::debug!(provider = self.provider.as_str(), %error, retry_in = ?pause, "request retried");
-                    tokio::time::sleep(pause).await;
                     failures += 1;
+                    on_delta(Delta::Retry(Retry {
+                        number: failures,
+                        most: self.settings.max_retries,
+                        delay: pause,
+                        reason: with_causes(&error),
+                    }));
+                    tokio::time::sleep(pause).await;
                 }
                 other => return other.map_err(|(error, _)| error),
             }

@@ -61,6 +61,13 @@ pub struct Choice {
     pub(crate) is_tentative: bool,
 }
 
+impl Choice {
+    /// Returns whether the model may not support it, because it is newer than the models that are known to.
+    pub fn is_tentative(&self) -> bool {
+        self.is_tentative
+    }
+}
+
 /// A requested delivery is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("delivery `{delivery}` is not possible with `{model}` and the dialect `{dialect}`: {reason}")]

@@ -18,6 +18,8 @@ pub(crate) mod providers;
 pub(crate) mod repair;
 mod responses;
 
+use std::time::Duration;
+
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value};
 
@@ -84,9 +86,24 @@ pub struct Turn {
     pub echo: Vec<Value>,
 }
 
+/// A retry of a request that failed before the model wrote anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// The number of this retry, from 1.
+    pub number: u32,
+    /// The highest number of retries.
+    pub most: u32,
+    /// How long the client waits before it sends the request again.
+    pub delay: Duration,
+    /// Why the request failed, with its causes.
+    pub reason: String,
+}
+
 /// A piece of a turn while it is being written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta {
+    /// The request failed and will be sent again.
+    Retry(Retry),
     /// More text.
     Text(String),
     /// More thinking.

@@ -9,7 +9,7 @@ use pegboard_testkit::provider::{Part, Stop};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::support::{BOUND, FREE, NAMES, Talk, catalog, raw};
+use crate::support::{BOUND, FREE, NAMES, ScriptedConversation, catalog, raw};
 
 /// Models of one wire, among which a conversation may change.
 const FAMILIES: [&[&str]; 4] = [
@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Run {
-    talk: Talk,
+    scripted: ScriptedConversation,
     family: &'static [&'static str],
     /// A length to go back to, from when nothing was open.
     mark: Option<usize>,
@@ -97,115 +97,115 @@ impl Run {
     /// Somebody says something, if the model is not in the middle of it.
     fn say(&mut self) {
         self.begun = None;
-        self.talk.conversation.say("Go on.");
+        self.scripted.conversation.say("Go on.");
     }
 
     async fn take(&mut self, step: &Step) {
         self.count += 1;
-        let talk = &mut self.talk;
+        let scripted = &mut self.scripted;
         match step {
             Step::Load(at) => {
                 self.say();
-                self.talk.load(NAMES[*at]).await;
+                self.scripted.load(NAMES[*at]).await;
             }
             Step::Unload(at) => {
                 self.say();
-                self.talk.call(Part::call("remove_tool", json!({"tool_names": [NAMES[*at]]}))).await;
+                self.scripted.call(Part::call("remove_tool", json!({"tool_names": [NAMES[*at]]}))).await;
             }
             Step::Call(at, is_wild) => {
                 self.say();
                 let name = if *is_wild { format!("world/{}", NAMES[*at]) } else { NAMES[*at].to_owned() };
-                self.talk.call(Part::call(name, json!({"a": 1}))).await;
+                self.scripted.call(Part::call(name, json!({"a": 1}))).await;
             }
             Step::EmptyResult => {
                 self.say();
-                let turn = self.talk.hear(vec![Part::call(NAMES[0], json!({}))], None).await;
-                self.talk.answer(&turn, "");
+                let turn = self.scripted.hear(vec![Part::call(NAMES[0], json!({}))], None).await;
+                self.scripted.answer(&turn, "");
             }
             Step::Register(more) => {
                 let mut tools: Vec<_> = NAMES.iter().map(|name| raw(name, true)).collect();
                 tools.extend((0..=*more).map(|at| raw(&format!("late_{at}"), at % 2 == 0)));
-                talk.conversation.session_mut().update(pegboard_core::Catalog::from_tools(tools).0);
+                scripted.conversation.session_mut().update(pegboard_core::Catalog::from_tools(tools).0);
             }
-            Step::Withdraw => drop(talk.conversation.session_mut().update(catalog(&["read_file"]))),
-            Step::Return => drop(talk.conversation.session_mut().update(catalog(&NAMES))),
+            Step::Withdraw => drop(scripted.conversation.session_mut().update(catalog(&["read_file"]))),
+            Step::Return => drop(scripted.conversation.session_mut().update(catalog(&NAMES))),
             Step::Resume { model, dialect, wish, is_poorer } => {
                 let names = if *is_poorer { &NAMES[2..] } else { &NAMES[..] };
                 let model = self.family[model % self.family.len()];
                 let model_of = pegboard_llm::Model::parse(model).expect("a model");
                 let wish = WISHES[*wish].filter(|wish| is_understood(&model_of, DIALECTS[*dialect], *wish));
-                talk.resume(model, DIALECTS[*dialect], catalog(names), wish);
+                scripted.resume(model, DIALECTS[*dialect], catalog(names), wish);
                 self.mark = None;
             }
             Step::Compact => {
-                talk.compact();
+                scripted.compact();
                 (self.mark, self.begun) = (None, None);
             }
-            Step::FallBack => drop(talk.conversation.fall_back()),
+            Step::FallBack => drop(scripted.conversation.fall_back()),
             Step::Cut(has_begun) => {
                 self.say();
                 let cut = if *has_begun { json!("{\"city\": \"Ro") } else { json!({}) };
                 let parts =
                     vec![Part::thinking("hm"), Part::call(NAMES[0], json!({"a": 1})), Part::call(NAMES[1], cut)];
-                let turn = self.talk.hear(parts, Some(Stop::MaxTokens)).await;
+                let turn = self.scripted.hear(parts, Some(Stop::MaxTokens)).await;
                 assert_eq!(turn.stop, pegboard_llm::wire::Stop::Length);
                 assert!(turn.calls[1].arguments.is_null() && turn.calls[0].arguments.is_object(), "{turn:?}");
-                self.talk.answer(&turn, "done");
+                self.scripted.answer(&turn, "done");
             }
             Step::Empty => {
                 self.say();
-                self.talk.hear(Vec::new(), None).await;
+                self.scripted.hear(Vec::new(), None).await;
             }
             Step::OnlyThoughts => {
                 self.say();
-                self.talk.hear(vec![Part::thinking("hm")], Some(Stop::MaxTokens)).await;
+                self.scripted.hear(vec![Part::thinking("hm")], Some(Stop::MaxTokens)).await;
             }
-            Step::Pause if talk.wire() == Wire::Anthropic => {
+            Step::Pause if scripted.wire() == Wire::Anthropic => {
                 self.say();
                 let id = format!("srvtoolu_of_ours_{}", self.count);
                 let begun = json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}});
-                self.talk.hear(vec![Part::thinking("hm"), Part::Raw(begun)], Some(Stop::Pause)).await;
+                self.scripted.hear(vec![Part::thinking("hm"), Part::Raw(begun)], Some(Stop::Pause)).await;
                 self.begun = Some(id);
             }
             Step::Pause => {}
             Step::GoOn => match self.begun.take() {
                 Some(id) => {
                     let found = json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []});
-                    talk.hear(vec![Part::Raw(found), Part::thinking("hm"), Part::text("Found.")], None).await;
+                    scripted.hear(vec![Part::Raw(found), Part::thinking("hm"), Part::text("Found.")], None).await;
                 }
                 None => {
                     self.say();
-                    self.talk.end().await;
+                    self.scripted.end().await;
                 }
             },
             Step::End => {
                 self.say();
-                self.talk.end().await;
-                self.mark = Some(self.talk.conversation.messages().len());
+                self.scripted.end().await;
+                self.mark = Some(self.scripted.conversation.messages().len());
             }
             Step::Rewind => {
                 if let Some(mark) = self.mark {
-                    talk.conversation.rewind(mark);
+                    scripted.conversation.rewind(mark);
                     self.begun = None;
                 }
             }
             Step::Unsay => {
                 self.say();
-                self.talk.conversation.remove_unanswered();
-                self.talk.conversation.remove_unanswered();
+                self.scripted.conversation.remove_unanswered();
+                self.scripted.conversation.remove_unanswered();
                 self.mark = None;
             }
             Step::Force(at) => {
-                talk.conversation.set_tool_choice(ToolChoice::Tool(NAMES[*at].to_owned()));
-                let is_there = talk.conversation.session().find(NAMES[*at]).is_some();
-                let can = is_there && talk.conversation.request(false).is_ok();
+                scripted.conversation.set_tool_choice(ToolChoice::Tool(NAMES[*at].to_owned()));
+                let is_there = scripted.conversation.session().find(NAMES[*at]).is_some();
+                let can = is_there && scripted.conversation.request(false).is_ok();
                 if can && self.begun.is_none() {
                     self.say();
-                    self.talk.call(Part::call(NAMES[*at], json!({"a": 1}))).await;
+                    self.scripted.call(Part::call(NAMES[*at], json!({"a": 1}))).await;
                 }
-                self.talk.conversation.set_tool_choice(ToolChoice::Auto);
+                self.scripted.conversation.set_tool_choice(ToolChoice::Auto);
             }
-            Step::Stream(is_streamed) => talk.is_streamed = *is_streamed,
+            Step::Stream(is_streamed) => scripted.is_streamed = *is_streamed,
         }
     }
 }
@@ -219,15 +219,15 @@ fn check(family: &'static [&'static str], model: usize, dialect: usize, wish: us
     let text = family[model % family.len()];
     let of = pegboard_llm::Model::parse(text).expect("a model");
     let wish = WISHES[wish].filter(|wish| is_understood(&of, DIALECTS[dialect], *wish));
-    let talk = Talk::new(text, DIALECTS[dialect], wish);
-    let mut run = Run { talk, family, mark: None, begun: None, count: 0 };
+    let scripted = ScriptedConversation::new(text, DIALECTS[dialect], wish);
+    let mut run = Run { scripted, family, mark: None, begun: None, count: 0 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         for step in steps {
             run.take(step).await;
         }
         run.say();
-        run.talk.end().await;
+        run.scripted.end().await;
     });
 }
 

@@ -12,7 +12,7 @@ use pegboard_llm::{
 use pegboard_testkit::provider::{self, Fault, Part, Script, ScriptedError, Stop};
 use serde_json::{Value, json};
 
-use crate::support::{BOUND, FREE, NAMES, Talk, catalog, client, model, raw};
+use crate::support::{BOUND, FREE, NAMES, ScriptedConversation, catalog, client, model, raw};
 
 /// One of each wire, those of MiniMax included.
 const MODELS: [&str; 7] = [
@@ -28,39 +28,39 @@ const MODELS: [&str; 7] = [
 const ANTHROPIC: [&str; 2] = [FREE, BOUND];
 
 /// The definition of `name` in the last request says that it is deferred.
-fn is_deferred(talk: &Talk, name: &str) -> bool {
-    talk.defined(name).unwrap_or_else(|| panic!("`{name}` is not in {}", talk.last()))["defer_loading"] == true
+fn is_deferred(scripted: &ScriptedConversation, name: &str) -> bool {
+    scripted.defined(name).unwrap_or_else(|| panic!("`{name}` is not in {}", scripted.last()))["defer_loading"] == true
 }
 
-fn thinks(talk: &Talk) -> bool {
-    talk.last()["messages"].to_string().contains("\"thinking\"")
+fn thinks(scripted: &ScriptedConversation) -> bool {
+    scripted.last()["messages"].to_string().contains("\"thinking\"")
 }
 
-async fn loaded(text: &str, dialect: DialectName) -> Talk {
-    let mut talk = Talk::new(text, dialect, None);
-    talk.conversation.say("What is the weather?");
-    talk.load("get_weather").await;
-    talk.end().await;
-    assert!(is_deferred(&talk, "get_weather"), "{text}");
-    talk.conversation.say("And?");
-    talk
+async fn loaded(text: &str, dialect: DialectName) -> ScriptedConversation {
+    let mut scripted = ScriptedConversation::new(text, dialect, None);
+    scripted.conversation.say("What is the weather?");
+    scripted.load("get_weather").await;
+    scripted.end().await;
+    assert!(is_deferred(&scripted, "get_weather"), "{text}");
+    scripted.conversation.say("And?");
+    scripted
 }
 
 #[tokio::test]
 async fn references_to_tools_that_are_gone() {
     for text in ANTHROPIC {
         for dialect in [DialectName::Select, DialectName::Explicit] {
-            let mut talk = loaded(text, dialect).await;
-            talk.resume(text, dialect, catalog(&["read_file"]), None);
-            talk.end().await;
-            let stub = talk.defined("get_weather").expect("a stub");
+            let mut scripted = loaded(text, dialect).await;
+            scripted.resume(text, dialect, catalog(&["read_file"]), None);
+            scripted.end().await;
+            let stub = scripted.defined("get_weather").expect("a stub");
             assert_eq!((&stub["defer_loading"], &stub["input_schema"]["type"]), (&json!(true), &json!("object")));
             assert!(!stub.to_string().contains("of_get_weather"), "{stub}");
             // It is back, and is what it was.
-            talk.conversation.session_mut().update(catalog(&NAMES));
-            talk.conversation.say("And now?");
-            talk.end().await;
-            assert!(talk.defined("get_weather").expect("a tool").to_string().contains("of_get_weather"));
+            scripted.conversation.session_mut().update(catalog(&NAMES));
+            scripted.conversation.say("And now?");
+            scripted.end().await;
+            assert!(scripted.defined("get_weather").expect("a tool").to_string().contains("of_get_weather"));
         }
     }
 }
@@ -68,20 +68,20 @@ async fn references_to_tools_that_are_gone() {
 #[tokio::test]
 async fn references_to_tools_that_were_put_away() {
     for text in ANTHROPIC {
-        let mut talk = loaded(text, DialectName::Explicit).await;
-        talk.call(Part::call("remove_tool", json!({"tool_names": ["get_weather"]}))).await;
-        talk.resume(text, DialectName::Explicit, catalog(&NAMES), None);
-        talk.end().await;
-        assert!(is_deferred(&talk, "get_weather"), "there, and not in sight");
+        let mut scripted = loaded(text, DialectName::Explicit).await;
+        scripted.call(Part::call("remove_tool", json!({"tool_names": ["get_weather"]}))).await;
+        scripted.resume(text, DialectName::Explicit, catalog(&NAMES), None);
+        scripted.end().await;
+        assert!(is_deferred(&scripted, "get_weather"), "there, and not in sight");
         // The session keeps two.
         for name in ["send_mail", "read_file", "get_weather"] {
-            talk.conversation.say("More.");
-            talk.load(name).await;
+            scripted.conversation.say("More.");
+            scripted.load(name).await;
         }
-        talk.resume(text, DialectName::Select, catalog(&NAMES), None);
-        talk.end().await;
-        talk.compact();
-        talk.end().await;
+        scripted.resume(text, DialectName::Select, catalog(&NAMES), None);
+        scripted.end().await;
+        scripted.compact();
+        scripted.end().await;
     }
 }
 
@@ -89,94 +89,95 @@ async fn references_to_tools_that_were_put_away() {
 #[tokio::test]
 async fn tools_that_come_later_are_seen() {
     for text in MODELS {
-        let mut talk = Talk::new(text, DialectName::Schema, None);
-        talk.conversation.say("hi");
-        talk.load("get_weather").await;
-        talk.end().await;
+        let mut scripted = ScriptedConversation::new(text, DialectName::Schema, None);
+        scripted.conversation.say("hi");
+        scripted.load("get_weather").await;
+        scripted.end().await;
         let mut tools: Vec<_> = NAMES.iter().map(|name| raw(name, true)).collect();
         tools.push(raw("late", false));
-        talk.conversation.session_mut().update(Catalog::from_tools(tools).0);
-        talk.conversation.say("And now?");
-        talk.end().await;
-        assert!(!is_deferred(&talk, "late"), "{text}");
+        scripted.conversation.session_mut().update(Catalog::from_tools(tools).0);
+        scripted.conversation.say("And now?");
+        scripted.end().await;
+        assert!(!is_deferred(&scripted, "late"), "{text}");
         // Nothing else was moved by it, nor by another process.
-        let is_found = |talk: &Talk| talk.defined("get_weather").map(|tool| tool["defer_loading"] == true);
-        let before = is_found(&talk);
-        let catalog = talk.conversation.session().catalog().clone();
-        talk.resume(text, DialectName::Schema, catalog, None);
-        talk.conversation.say("And then?");
-        talk.end().await;
-        assert!(!is_deferred(&talk, "late"), "{text}");
-        assert_eq!(is_found(&talk), before, "{text}");
+        let is_found =
+            |scripted: &ScriptedConversation| scripted.defined("get_weather").map(|tool| tool["defer_loading"] == true);
+        let before = is_found(&scripted);
+        let catalog = scripted.conversation.session().catalog().clone();
+        scripted.resume(text, DialectName::Schema, catalog, None);
+        scripted.conversation.say("And then?");
+        scripted.end().await;
+        assert!(!is_deferred(&scripted, "late"), "{text}");
+        assert_eq!(is_found(&scripted), before, "{text}");
     }
 }
 
 #[tokio::test]
 async fn a_tool_that_nothing_refers_to_any_more_is_seen() {
-    let mut talk = Talk::new(FREE, DialectName::Explicit, None);
-    talk.conversation.say("hi");
-    talk.end().await;
-    let mark = talk.conversation.messages().len();
-    talk.conversation.say("What is the weather?");
-    talk.load("get_weather").await;
-    talk.end().await;
-    assert!(is_deferred(&talk, "get_weather"));
-    talk.conversation.rewind(mark);
-    talk.conversation.say("What is the weather, again?");
-    talk.end().await;
-    assert!(!is_deferred(&talk, "get_weather"), "it is loaded, and the reference is gone");
+    let mut scripted = ScriptedConversation::new(FREE, DialectName::Explicit, None);
+    scripted.conversation.say("hi");
+    scripted.end().await;
+    let mark = scripted.conversation.messages().len();
+    scripted.conversation.say("What is the weather?");
+    scripted.load("get_weather").await;
+    scripted.end().await;
+    assert!(is_deferred(&scripted, "get_weather"));
+    scripted.conversation.rewind(mark);
+    scripted.conversation.say("What is the weather, again?");
+    scripted.end().await;
+    assert!(!is_deferred(&scripted, "get_weather"), "it is loaded, and the reference is gone");
 }
 
 /// Thoughts stay while they can, and go when they must.
 #[tokio::test]
 async fn bound_thoughts() {
-    let mut talk = loaded(BOUND, DialectName::Explicit).await;
-    talk.end().await;
-    assert!(thinks(&talk), "nothing has changed");
+    let mut scripted = loaded(BOUND, DialectName::Explicit).await;
+    scripted.end().await;
+    assert!(thinks(&scripted), "nothing has changed");
     for change in 0..5 {
-        let mut talk = loaded(BOUND, DialectName::Explicit).await;
+        let mut scripted = loaded(BOUND, DialectName::Explicit).await;
         match change {
             0 => {
                 let (more, _) = Catalog::from_tools(vec![raw("get_weather", true)]);
-                talk.resume(BOUND, DialectName::Explicit, more, None);
+                scripted.resume(BOUND, DialectName::Explicit, more, None);
             }
-            1 => drop(talk.conversation.fall_back()),
-            2 => drop(talk.call(Part::call("send_mail", json!({"a": 1}))).await),
-            3 => talk.conversation.resume(talk.conversation.messages()[1..].to_vec()),
+            1 => drop(scripted.conversation.fall_back()),
+            2 => drop(scripted.call(Part::call("send_mail", json!({"a": 1}))).await),
+            3 => scripted.conversation.resume(scripted.conversation.messages()[1..].to_vec()),
             _ => {
                 let mut tools: Vec<_> = NAMES.iter().map(|name| raw(name, true)).collect();
                 tools.push(raw("search_tools", false));
-                talk.conversation.session_mut().update(Catalog::from_tools(tools).0);
-                talk.conversation.set_tool_choice(ToolChoice::None);
+                scripted.conversation.session_mut().update(Catalog::from_tools(tools).0);
+                scripted.conversation.set_tool_choice(ToolChoice::None);
             }
         }
-        talk.end().await;
-        talk.conversation.set_tool_choice(ToolChoice::Auto);
+        scripted.end().await;
+        scripted.conversation.set_tool_choice(ToolChoice::Auto);
         // What is thought from here on stays again.
-        talk.conversation.say("And?");
-        talk.end().await;
-        assert!(thinks(&talk), "change {change}");
+        scripted.conversation.say("And?");
+        scripted.end().await;
+        assert!(thinks(&scripted), "change {change}");
     }
 }
 
 #[tokio::test]
 async fn thoughts_that_the_provider_alone_knows_to_be_bound() {
     // The model is not known to bind, and the provider does.
-    let mut talk = Talk::new(FREE, DialectName::Explicit, None);
-    talk.provider = provider::Provider::start(Script::default().bind_thinking());
-    talk.conversation.say("hi");
-    talk.end().await;
-    talk.resume(FREE, DialectName::Explicit, catalog(&NAMES), None);
-    talk.conversation.say("And?");
+    let mut scripted = ScriptedConversation::new(FREE, DialectName::Explicit, None);
+    scripted.provider = provider::Provider::start(Script::default().bind_thinking());
+    scripted.conversation.say("hi");
+    scripted.end().await;
+    scripted.resume(FREE, DialectName::Explicit, catalog(&NAMES), None);
+    scripted.conversation.say("And?");
     let said = |text: &str| provider::ScriptedTurn::say([Part::thinking("hm"), Part::text(text)]);
-    talk.provider.go_on([said("Here."), said("There.")]);
-    let client = client(talk.conversation.model(), talk.provider.url());
-    let turn = client.next_turn(&mut talk.conversation, None).await.expect("a turn");
-    assert_eq!((turn.text.as_str(), thinks(&talk)), ("Here.", false));
-    talk.conversation.say("And?");
-    let turn = client.next_turn(&mut talk.conversation, None).await.expect("a turn");
-    assert_eq!((turn.text.as_str(), thinks(&talk)), ("There.", true), "its own thoughts it takes");
-    assert_eq!(talk.provider.violations().len(), 1, "{:?}", talk.provider.violations());
+    scripted.provider.go_on([said("Here."), said("There.")]);
+    let client = client(scripted.conversation.model(), scripted.provider.url());
+    let turn = client.next_turn(&mut scripted.conversation, None).await.expect("a turn");
+    assert_eq!((turn.text.as_str(), thinks(&scripted)), ("Here.", false));
+    scripted.conversation.say("And?");
+    let turn = client.next_turn(&mut scripted.conversation, None).await.expect("a turn");
+    assert_eq!((turn.text.as_str(), thinks(&scripted)), ("There.", true), "its own thoughts it takes");
+    assert_eq!(scripted.provider.violations().len(), 1, "{:?}", scripted.provider.violations());
 }
 
 #[tokio::test]
@@ -185,22 +186,22 @@ async fn calls_that_were_cut() {
         for is_streamed in [false, true] {
             for cut in [json!("{\"city\": \"Ro"), json!({}), Value::Null] {
                 let about = format!("{text} {is_streamed} {cut}");
-                let mut talk = Talk::new(text, DialectName::Bridge, None);
-                talk.is_streamed = is_streamed;
-                talk.conversation.say("hi");
+                let mut scripted = ScriptedConversation::new(text, DialectName::Bridge, None);
+                scripted.is_streamed = is_streamed;
+                scripted.conversation.say("hi");
                 let parts = vec![Part::call("call_tool", json!({"name": "x"})), Part::call("search_tools", cut)];
-                let turn = talk.hear(parts, Some(Stop::MaxTokens)).await;
+                let turn = scripted.hear(parts, Some(Stop::MaxTokens)).await;
                 assert_eq!(turn.stop, wire::Stop::Length, "{about}");
                 assert_eq!(turn.calls[0].arguments, json!({"name": "x"}), "{about}: what stands before it is whole");
                 assert_eq!(turn.calls[1].arguments, Value::Null, "{about}");
-                talk.answer(&turn, "done");
-                talk.end().await;
+                scripted.answer(&turn, "done");
+                scripted.end().await;
             }
         }
         // Without a limit in the way, nothing is what was meant.
-        let mut talk = Talk::new(text, DialectName::Bridge, None);
-        talk.conversation.say("hi");
-        let turn = talk.hear(vec![Part::call("search_tools", json!({}))], None).await;
+        let mut scripted = ScriptedConversation::new(text, DialectName::Bridge, None);
+        scripted.conversation.say("hi");
+        let turn = scripted.hear(vec![Part::call("search_tools", json!({}))], None).await;
         assert_eq!((turn.stop, &turn.calls[0].arguments), (wire::Stop::Tools, &json!({})), "{text}");
     }
 }
@@ -209,24 +210,24 @@ async fn calls_that_were_cut() {
 async fn turns_and_results_without_a_word() {
     for text in MODELS {
         for is_streamed in [false, true] {
-            let mut talk = Talk::new(text, DialectName::Bridge, None);
-            talk.is_streamed = is_streamed;
-            talk.conversation.say("hi");
-            let before = talk.conversation.messages().len();
-            let turn = talk.hear(Vec::new(), None).await;
+            let mut scripted = ScriptedConversation::new(text, DialectName::Bridge, None);
+            scripted.is_streamed = is_streamed;
+            scripted.conversation.say("hi");
+            let before = scripted.conversation.messages().len();
+            let turn = scripted.hear(Vec::new(), None).await;
             assert!(turn.echo.is_empty(), "{text}: {:?}", turn.echo);
-            assert_eq!(talk.conversation.messages().len(), before);
-            talk.conversation.say("hello?");
-            let turn = talk.hear(vec![Part::call("call_tool", json!({"name": "read_file"}))], None).await;
-            talk.answer(&turn, "");
-            talk.end().await;
-            assert!(talk.last().to_string().contains("(no output)"), "{text}");
-            talk.conversation.say("");
-            talk.end().await;
-            talk.conversation.say("and?");
-            talk.hear(vec![Part::thinking("hm")], Some(Stop::MaxTokens)).await;
-            talk.conversation.say("so?");
-            talk.end().await;
+            assert_eq!(scripted.conversation.messages().len(), before);
+            scripted.conversation.say("hello?");
+            let turn = scripted.hear(vec![Part::call("call_tool", json!({"name": "read_file"}))], None).await;
+            scripted.answer(&turn, "");
+            scripted.end().await;
+            assert!(scripted.last().to_string().contains("(no output)"), "{text}");
+            scripted.conversation.say("");
+            scripted.end().await;
+            scripted.conversation.say("and?");
+            scripted.hear(vec![Part::thinking("hm")], Some(Stop::MaxTokens)).await;
+            scripted.conversation.say("so?");
+            scripted.end().await;
         }
     }
 }
@@ -238,24 +239,24 @@ async fn pauses_that_end_otherwise() {
         for parts in
             [vec![begun("srvtoolu_1")], vec![Part::thinking("hm"), Part::text("Let me see."), begun("srvtoolu_1")]]
         {
-            let mut talk = Talk::new(text, DialectName::Bridge, None);
-            talk.conversation.say("hi");
-            let turn = talk.hear(parts.clone(), Some(Stop::Pause)).await;
+            let mut scripted = ScriptedConversation::new(text, DialectName::Bridge, None);
+            scripted.conversation.say("hi");
+            let turn = scripted.hear(parts.clone(), Some(Stop::Pause)).await;
             assert_eq!(turn.stop, wire::Stop::Pause);
             // It may go on ...
             let found = json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []});
-            talk.hear(vec![Part::Raw(found), Part::text("Found.")], None).await;
+            scripted.hear(vec![Part::Raw(found), Part::text("Found.")], None).await;
             // ... or be left, in this process or in another.
-            talk.conversation.say("more");
-            talk.hear(vec![Part::text("Let me see."), begun("srvtoolu_2")], Some(Stop::Pause)).await;
-            talk.conversation.say("never mind");
-            let left = Value::from(talk.conversation.messages()).to_string();
+            scripted.conversation.say("more");
+            scripted.hear(vec![Part::text("Let me see."), begun("srvtoolu_2")], Some(Stop::Pause)).await;
+            scripted.conversation.say("never mind");
+            let left = Value::from(scripted.conversation.messages()).to_string();
             assert!(!left.contains("srvtoolu_2") && left.contains("srvtoolu_1"), "{left}");
-            talk.hear(vec![begun("srvtoolu_3")], Some(Stop::Pause)).await;
-            let mut messages = talk.conversation.messages().to_vec();
+            scripted.hear(vec![begun("srvtoolu_3")], Some(Stop::Pause)).await;
+            let mut messages = scripted.conversation.messages().to_vec();
             messages.push(Wire::Anthropic.user("go on"));
-            talk.conversation.resume(messages);
-            talk.end().await;
+            scripted.conversation.resume(messages);
+            scripted.end().await;
         }
     }
 }
@@ -271,22 +272,22 @@ async fn another_model_of_the_same_wire() {
         ("gemini/gemini-2.5-pro", "gemini/gemini-3-pro"),
         ("gemini/gemini-3-pro", "gemini/gemini-2.5-pro"),
     ] {
-        let mut talk = Talk::new(from, DialectName::Select, None);
-        talk.conversation.say("What is the weather?");
-        talk.load("get_weather").await;
-        talk.call(Part::call("get_weather", json!({"a": 1}))).await;
-        talk.resume(to, DialectName::Select, catalog(&NAMES), None);
-        talk.end().await;
-        let body = talk.last().to_string();
+        let mut scripted = ScriptedConversation::new(from, DialectName::Select, None);
+        scripted.conversation.say("What is the weather?");
+        scripted.load("get_weather").await;
+        scripted.call(Part::call("get_weather", json!({"a": 1}))).await;
+        scripted.resume(to, DialectName::Select, catalog(&NAMES), None);
+        scripted.end().await;
+        let body = scripted.last().to_string();
         assert!(body.contains("of_get_weather"), "{from} {to}: what was found is still there");
         for kind in ["\"thinking\"", "\"reasoning\"", "reasoning_content", "encrypted_content\":"] {
             assert!(!body.contains(kind), "{from} {to}: {kind} in {body}");
         }
         // And back again.
-        talk.resume(from, DialectName::Select, catalog(&NAMES), None);
-        talk.conversation.say("And?");
-        talk.end().await;
-        assert!(talk.last().to_string().contains("of_get_weather"), "{from} {to}");
+        scripted.resume(from, DialectName::Select, catalog(&NAMES), None);
+        scripted.conversation.say("And?");
+        scripted.end().await;
+        assert!(scripted.last().to_string().contains("of_get_weather"), "{from} {to}");
     }
 }
 
@@ -299,14 +300,14 @@ async fn a_delivery_that_was_given_up_leaves_no_trace() {
         ("openai-responses/gpt-5.4", Delivery::ClientNative),
         ("openai-responses/gpt-5.4", Delivery::Native),
     ] {
-        let mut talk = Talk::new(text, DialectName::Select, Some(wish));
-        talk.conversation.say("What is the weather?");
-        talk.load("get_weather").await;
-        talk.end().await;
-        assert!(talk.conversation.fall_back());
-        talk.conversation.say("And?");
-        talk.end().await;
-        let body = talk.last();
+        let mut scripted = ScriptedConversation::new(text, DialectName::Select, Some(wish));
+        scripted.conversation.say("What is the weather?");
+        scripted.load("get_weather").await;
+        scripted.end().await;
+        assert!(scripted.conversation.fall_back());
+        scripted.conversation.say("And?");
+        scripted.end().await;
+        let body = scripted.last();
         for trace in ["tool_reference", "defer_loading", "tool_search_tool", "tool_search_output", "namespace"] {
             assert!(!body.to_string().contains(trace), "{text} {wish}: {trace} in {body:#}");
         }
@@ -314,46 +315,46 @@ async fn a_delivery_that_was_given_up_leaves_no_trace() {
 }
 
 /// A provider that answers with `refusals`, then speaks; what it was asked is left in it.
-async fn refused(refusals: &[&str]) -> (Talk, Result<wire::Turn, TurnError>) {
-    let mut talk = loaded(FREE, DialectName::Select).await;
+async fn refused(refusals: &[&str]) -> (ScriptedConversation, Result<wire::Turn, TurnError>) {
+    let mut scripted = loaded(FREE, DialectName::Select).await;
     let refusal =
         |text: &&str| ScriptedError { status: 400, message: Some((*text).to_owned()), ..ScriptedError::default() };
     let failures = refusals.iter().map(|text| provider::ScriptedTurn::Fail(Fault::Status(refusal(text))));
-    talk.provider.go_on(failures.chain([provider::ScriptedTurn::say([Part::text("Done.")])]));
-    let client = client(&model(FREE), talk.provider.url());
-    let turn = client.next_turn(&mut talk.conversation, None).await;
-    (talk, turn)
+    scripted.provider.go_on(failures.chain([provider::ScriptedTurn::say([Part::text("Done.")])]));
+    let client = client(&model(FREE), scripted.provider.url());
+    let turn = client.next_turn(&mut scripted.conversation, None).await;
+    (scripted, turn)
 }
 
 #[tokio::test]
 async fn only_a_refusal_of_the_delivery_changes_it() {
-    let (talk, turn) = refused(&["Your credit balance is too low"]).await;
+    let (scripted, turn) = refused(&["Your credit balance is too low"]).await;
     assert!(turn.expect_err("a refusal").to_string().contains("credit balance"));
-    assert_eq!(talk.conversation.choice().delivery, Delivery::Reference);
+    assert_eq!(scripted.conversation.choice().delivery, Delivery::Reference);
 
-    let (talk, turn) = refused(&["tools.3.defer_loading: Extra inputs are not permitted"]).await;
+    let (scripted, turn) = refused(&["tools.3.defer_loading: Extra inputs are not permitted"]).await;
     assert_eq!(turn.expect("a turn").text, "Done.");
-    assert_eq!(talk.conversation.choice().delivery, Delivery::Inject);
+    assert_eq!(scripted.conversation.choice().delivery, Delivery::Inject);
 
-    let (mut talk, turn) = refused(&["defer_loading: not for you", "and neither is this"]).await;
+    let (mut scripted, turn) = refused(&["defer_loading: not for you", "and neither is this"]).await;
     assert!(turn.expect_err("a refusal").to_string().contains("not for you"), "the first one is told");
-    assert_eq!(talk.conversation.choice().delivery, Delivery::Reference);
-    talk.conversation.remove_unanswered();
-    talk.conversation.say("Once more.");
-    talk.end().await;
-    assert!(is_deferred(&talk, "get_weather"), "all is as it was");
-    assert!(thinks(&talk));
+    assert_eq!(scripted.conversation.choice().delivery, Delivery::Reference);
+    scripted.conversation.remove_unanswered();
+    scripted.conversation.say("Once more.");
+    scripted.end().await;
+    assert!(is_deferred(&scripted, "get_weather"), "all is as it was");
+    assert!(thinks(&scripted));
 }
 
 #[tokio::test]
 async fn names_that_only_the_model_knows() {
     for text in MODELS {
-        let mut talk = Talk::new(text, DialectName::Select, None);
-        talk.conversation.say("hi");
+        let mut scripted = ScriptedConversation::new(text, DialectName::Select, None);
+        scripted.conversation.say("hi");
         for name in ["world/get_weather", "functions.send_mail", "world get_weather", "GetWeather"] {
-            talk.call(Part::call(name, json!({"a": 1}))).await;
+            scripted.call(Part::call(name, json!({"a": 1}))).await;
         }
-        talk.end().await;
+        scripted.end().await;
     }
 }
 
@@ -364,49 +365,49 @@ async fn a_list_that_has_become_too_long_is_cleared() {
     let ranker = Arc::new(Keyword::default());
     let settings = Settings { max_loaded: 20, ..Settings::default() };
     let session = Session::expecting(DialectName::Explicit, settings, catalog, Selection::everything(), ranker);
-    let mut talk = Talk::new("gemini/gemini-3-pro", DialectName::Explicit, None);
-    talk.conversation = Conversation::new(model("gemini/gemini-3-pro"), session, None).expect("a conversation");
-    talk.conversation.say("All of them.");
+    let mut scripted = ScriptedConversation::new("gemini/gemini-3-pro", DialectName::Explicit, None);
+    scripted.conversation = Conversation::new(model("gemini/gemini-3-pro"), session, None).expect("a conversation");
+    scripted.conversation.say("All of them.");
     for names in names.chunks(20) {
-        talk.call(Part::call("add_tool", json!({"tool_names": names}))).await;
+        scripted.call(Part::call("add_tool", json!({"tool_names": names}))).await;
     }
-    talk.end().await;
-    assert!(talk.defined("tool_899").is_some() && talk.defined("tool_0").is_none());
+    scripted.end().await;
+    assert!(scripted.defined("tool_899").is_some() && scripted.defined("tool_0").is_none());
 }
 
 #[tokio::test]
 async fn what_can_be_taken_back() {
     for text in MODELS {
-        let mut talk = Talk::new(text, DialectName::Select, None);
-        let length = |talk: &Talk| talk.conversation.messages().len();
-        talk.conversation.say("hi");
-        talk.end().await;
-        let before = length(&talk);
-        talk.conversation.remove_unanswered();
-        assert_eq!(length(&talk), before, "{text}: an answer is not taken back");
-        talk.conversation.say("and?");
-        talk.conversation.remove_unanswered();
-        talk.conversation.remove_unanswered();
-        assert_eq!(length(&talk), before, "{text}: only what was said");
-        talk.conversation.say("and?");
-        talk.load("get_weather").await;
-        talk.conversation.remove_unanswered();
-        assert!(length(&talk) > before + 1, "{text}: a result is not taken back");
-        talk.conversation.rewind(before);
-        assert_eq!(length(&talk), before);
-        assert!(talk.conversation.session().visible_names().contains(&"get_weather".to_owned()), "{text}");
-        talk.conversation.say("and?");
-        talk.end().await;
-        assert!(talk.last().to_string().contains("of_get_weather"), "{text}: what is loaded is shown");
-        talk.conversation.say("and?");
-        talk.hear(Vec::new(), None).await;
-        let before = length(&talk);
-        talk.conversation.remove_unanswered();
-        assert_eq!(length(&talk), before, "{text}: it was heard, if without a word");
-        talk.conversation.rewind(0);
-        assert_eq!(length(&talk), 0);
-        talk.conversation.say("from the start");
-        talk.end().await;
-        assert!(talk.last().to_string().contains("available-deferred-tools"), "{text}: the reminder is back");
+        let mut scripted = ScriptedConversation::new(text, DialectName::Select, None);
+        let length = |scripted: &ScriptedConversation| scripted.conversation.messages().len();
+        scripted.conversation.say("hi");
+        scripted.end().await;
+        let before = length(&scripted);
+        scripted.conversation.remove_unanswered();
+        assert_eq!(length(&scripted), before, "{text}: an answer is not taken back");
+        scripted.conversation.say("and?");
+        scripted.conversation.remove_unanswered();
+        scripted.conversation.remove_unanswered();
+        assert_eq!(length(&scripted), before, "{text}: only what was said");
+        scripted.conversation.say("and?");
+        scripted.load("get_weather").await;
+        scripted.conversation.remove_unanswered();
+        assert!(length(&scripted) > before + 1, "{text}: a result is not taken back");
+        scripted.conversation.rewind(before);
+        assert_eq!(length(&scripted), before);
+        assert!(scripted.conversation.session().visible_names().contains(&"get_weather".to_owned()), "{text}");
+        scripted.conversation.say("and?");
+        scripted.end().await;
+        assert!(scripted.last().to_string().contains("of_get_weather"), "{text}: what is loaded is shown");
+        scripted.conversation.say("and?");
+        scripted.hear(Vec::new(), None).await;
+        let before = length(&scripted);
+        scripted.conversation.remove_unanswered();
+        assert_eq!(length(&scripted), before, "{text}: it was heard, if without a word");
+        scripted.conversation.rewind(0);
+        assert_eq!(length(&scripted), 0);
+        scripted.conversation.say("from the start");
+        scripted.end().await;
+        assert!(scripted.last().to_string().contains("available-deferred-tools"), "{text}: the reminder is back");
     }
 }

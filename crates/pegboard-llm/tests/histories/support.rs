@@ -1,4 +1,4 @@
-//! What the tests talk to.
+//! Conversations with a scripted provider, for all tests of histories.
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,17 +61,21 @@ pub(crate) fn client(model: &Model, url: &str) -> Client {
 }
 
 /// A conversation and the provider at its other end.
-pub(crate) struct Talk {
+pub(crate) struct ScriptedConversation {
     pub(crate) conversation: Conversation,
     pub(crate) provider: provider::Provider,
     pub(crate) is_streamed: bool,
 }
 
-impl Talk {
-    pub(crate) fn new(text: &str, dialect: DialectName, wish: Option<Delivery>) -> Talk {
+impl ScriptedConversation {
+    pub(crate) fn new(text: &str, dialect: DialectName, wish: Option<Delivery>) -> ScriptedConversation {
         let conversation = Conversation::expecting(model(text), session(dialect, catalog(&NAMES)), wish);
         let conversation = conversation.expect("a conversation").with_system("Be brief.");
-        Talk { conversation, provider: provider::Provider::start(Script::default()), is_streamed: false }
+        ScriptedConversation {
+            conversation,
+            provider: provider::Provider::start(Script::default()),
+            is_streamed: false,
+        }
     }
 
     pub(crate) fn wire(&self) -> Wire {
