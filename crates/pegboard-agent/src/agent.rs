@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use crate::{
+    approval::UnmatchedGrant,
     builder::AgentBuilder,
     call_runner::CallRunner,
     commands::ToolApi,
@@ -305,8 +306,8 @@ impl Agent {
     }
 
     /// Returns the names of allowed calls ([`AgentBuilder::grants`]) that matched no tool when the
-    /// agent started.
-    pub fn unmatched_grants(&self) -> Vec<String> {
+    /// agent started, with similar names.
+    pub fn unmatched_grants(&self) -> Vec<UnmatchedGrant> {
         self.shared.runner.grants.unmatched()
     }
 
@@ -349,7 +350,7 @@ impl Agent {
     pub async fn compact(&self) -> Result<(), RunError> {
         let mut state = self.shared.state.lock().await;
         state.repair_interrupted();
-        self.shared.compact(&mut state, false).await?;
+        self.shared.compact(&mut state, false, &mut |_| {}).await?;
         self.shared.update_snapshot(&state);
         Ok(())
     }

@@ -1,8 +1,12 @@
 //! The user of an agent: questions, approvals, and policies on calls.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-use pegboard_core::{Catalog, Risk, Selection, Tool, naming::Spelling, selection::is_always_on};
+use pegboard_core::{
+    Catalog, Risk, Selection, Tool,
+    naming::{Spelling, nearest},
+    selection::is_always_on,
+};
 use pegboard_discovery::{
     HostTool,
     policy::{Blocked, Policies},
@@ -138,8 +142,27 @@ struct Grant {
     /// `None` for a tool of the host program.
     server: Option<String>,
     tool: String,
-    /// Whether the name matched no tool.
-    is_unmatched: bool,
+    /// Set if the name matched no tool.
+    unmatched: Option<UnmatchedGrant>,
+}
+
+/// The name of an allowed call that matches no tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnmatchedGrant {
+    /// The name as given.
+    pub name: String,
+    /// The tool with the most similar name, if one is similar.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for UnmatchedGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no tool `{}`", self.name)?;
+        match &self.nearest {
+            Some(nearest) => write!(f, " (did you mean `{nearest}`?)"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The name of an allowed call matches several tools.
@@ -162,7 +185,7 @@ impl Grants {
                 Some((server, tool)) => (Some(server.to_owned()), tool.to_owned()),
                 None => (None, text.to_owned()),
             };
-            Grant { text: text.to_owned(), server, tool, is_unmatched: false }
+            Grant { text: text.to_owned(), server, tool, unmatched: None }
         };
         Self(patterns.into_iter().map(|one| grant(one.as_ref())).collect())
     }
@@ -181,7 +204,10 @@ impl Grants {
             let loose = || visible().filter(|tool| spelling.fits(tool)).collect();
             let meant = if exact.is_empty() { loose() } else { exact };
             match meant.as_slice() {
-                [] => grant.is_unmatched = true,
+                [] => {
+                    let nearest = nearest_name(&grant.text, visible);
+                    grant.unmatched = Some(UnmatchedGrant { name: grant.text.clone(), nearest });
+                }
                 [tool] => {
                     grant.server = tool.server_name().map(str::to_owned);
                     grant.tool = tool.upstream_name().to_owned();
@@ -196,8 +222,8 @@ impl Grants {
     }
 
     /// Returns the names that match no tool.
-    pub(crate) fn unmatched(&self) -> Vec<String> {
-        self.0.iter().filter(|grant| grant.is_unmatched).map(|grant| grant.text.clone()).collect()
+    pub(crate) fn unmatched(&self) -> Vec<UnmatchedGrant> {
+        self.0.iter().filter_map(|grant| grant.unmatched.clone()).collect()
     }
 
     /// Returns whether a call of this tool is allowed.
@@ -219,6 +245,14 @@ impl Grant {
         let is_at_server = self.server.as_deref() == tool.server_name() && self.tool == tool.upstream_name();
         tool.name() == self.text || is_at_server
     }
+}
+
+/// Returns the model's name of the tool whose name, with or without its server, is most similar.
+fn nearest_name<'a, I: Iterator<Item = &'a Arc<Tool>>>(wanted: &str, tools: impl Fn() -> I) -> Option<String> {
+    let near = nearest(wanted, tools().flat_map(|tool| [tool.name(), tool.upstream_name()]), 1).pop()?;
+    let shown = tools().find(|tool| tool.name() == near);
+    let tool = shown.or_else(|| tools().find(|tool| tool.upstream_name() == near))?;
+    Some(tool.name().to_owned())
 }
 
 /// Returns whether `text` matches a pattern in which `*` matches any text.

@@ -39,7 +39,13 @@ impl Shared {
             return Ok(None);
         }
         let context = state.context;
-        let usage = self.compact(state, is_mid_run).await?;
+        let _ = events.send(AgentEvent::CompactionStarted);
+        let mut report_retry = |delta| {
+            if let Delta::Retry(retry) = delta {
+                let _ = events.send(AgentEvent::Retry(retry));
+            }
+        };
+        let usage = self.compact(state, is_mid_run, &mut report_retry).await?;
         let _ = events.send(AgentEvent::Turn { usage });
         if state.context == 0 {
             let _ = events.send(AgentEvent::Compacted);
@@ -55,14 +61,19 @@ impl Shared {
 
     /// Replaces the conversation by its summary; returns the usage of that request. If the model
     /// returns no summary, the conversation is unchanged.
-    pub(crate) async fn compact(&self, state: &mut ConversationState, is_mid_run: bool) -> Result<Usage, RunError> {
+    pub(crate) async fn compact(
+        &self,
+        state: &mut ConversationState,
+        is_mid_run: bool,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Usage, RunError> {
         if state.conversation.messages().is_empty() {
             return Ok(Usage::default());
         }
         // Removed again if the future is dropped.
         state.add_message(REQUEST);
         state.conversation.set_tool_choice(ToolChoice::None);
-        let asked = self.client.next_turn(&mut state.conversation, &mut |_: Delta| {}).await;
+        let asked = self.client.next_turn(&mut state.conversation, on_delta).await;
         state.conversation.set_tool_choice(ToolChoice::Auto);
         state.is_unanswered = false;
         let turn = match asked {

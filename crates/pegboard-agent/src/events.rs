@@ -2,13 +2,20 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use pegboard_llm::{Delivery, wire::Usage};
+use pegboard_llm::{
+    Delivery,
+    wire::{Retry, Usage},
+};
 use serde_json::Value;
 
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AgentEvent {
+    /// A request for the next turn is sent to the model.
+    TurnStarted,
+    /// A request to the model failed and will be sent again.
+    Retry(Retry),
     /// A streamed piece of the model's text.
     Text(String),
     /// A streamed piece of the model's reasoning.
@@ -62,6 +69,8 @@ pub enum AgentEvent {
         /// The token usage of the turn.
         usage: Usage,
     },
+    /// A summary of the conversation is requested, since the conversation is too long.
+    CompactionStarted,
     /// The conversation was compacted.
     Compacted,
     /// A problem that did not end the run.

@@ -41,6 +41,7 @@ mod unescape;
 pub use agent::{Agent, LimitReached, ModelClient, Run, RunAnswer, RunError, TurnFuture};
 pub use approval::{
     AmbiguousGrant, Approval, ApprovalDecision, CallPolicy, CallRequest, Grants, Human, HumanFuture, Question,
+    UnmatchedGrant,
 };
 pub use builder::{AgentBuilder, BuildError};
 pub use conversation_state::{ResumeError, SaveError};
@@ -53,7 +54,7 @@ pub use pegboard_core::Secret;
 pub use pegboard_discovery::{DialectName, Exposure};
 pub use pegboard_llm::{
     Choice, Client, Delivery, Model,
-    wire::{PromptCache, Usage},
+    wire::{PromptCache, Retry, Usage},
 };
 pub use pegboard_outputs::Program;
 pub use pegboard_upstream::config::{ServerConfig, TransportConfig};

@@ -174,9 +174,11 @@ impl Shared {
             let _ = match delta {
                 Delta::Text(text) => events.send(AgentEvent::Text(text)),
                 Delta::Thinking(text) => events.send(AgentEvent::Thinking(text)),
+                Delta::Retry(retry) => events.send(AgentEvent::Retry(retry)),
                 Delta::Call(_) => Ok(()),
             };
         };
+        send_event(events, || AgentEvent::TurnStarted);
         let span = trace::chat_span(state.conversation.model());
         let turn = self.client.next_turn(&mut state.conversation, &mut pieces).instrument(span.clone()).await;
         trace::record_turn(&span, &turn);

@@ -179,9 +179,7 @@ impl Sources {
     /// them.
     fn present<'a>(&self, server: &'a Upstream, lists: &'a Lists) -> Presentation<'a> {
         let is_visible = |key: &str| self.policy.as_ref().is_none_or(|policy| policy.is_visible(server.name(), key));
-        let mut presentation = Presentation::new(server.config(), lists);
-        presentation.tools.retain(|tool| is_visible(&tool.item.key) && server.can_call(tool.item));
-        presentation
+        Presentation::of_shown(server.config(), lists, |item| is_visible(&item.key) && server.can_call(item))
     }
 
     /// The names that the gateway is_visible too: `server___tool`, or the tool's own where names carry no
