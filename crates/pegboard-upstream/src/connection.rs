@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 pub use self::{
     call::Call,
     error::CallError,
-    heard::{Event, Notice},
+    heard::{CallEvent, Notice},
     network::NetworkFault,
 };
 use pegboard_mcp::era::Era;
@@ -43,7 +43,7 @@ pub(crate) struct LinkSettings {
     /// The channel for notifications that belong to no call.
     pub(crate) notices: mpsc::Sender<Notice>,
     /// The output of the server beside its messages.
-    pub(crate) talk: Arc<OutputLog>,
+    pub(crate) output: Arc<OutputLog>,
     /// Maximum size of a message in bytes; a longer one is not read.
     pub(crate) max_message: usize,
     /// The only client of the connection; `None` if clients share it.
@@ -60,7 +60,7 @@ impl LinkSettings {
             server: "s".into(),
             redactor: Redactor::default(),
             notices,
-            talk: Arc::default(),
+            output: Arc::default(),
             max_message: 1024,
             client: None,
             asks: Arc::default(),
@@ -78,7 +78,7 @@ pub(crate) struct Link {
     pub(crate) max_message: usize,
     outbound: Outbound,
     /// The output of the server beside its messages.
-    talk: Arc<OutputLog>,
+    output: Arc<OutputLog>,
     /// Changes that the server announces.
     pub(crate) news: News,
     era: OnceLock<Era>,
@@ -95,13 +95,13 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(settings: LinkSettings, outbound: Outbound) -> Arc<Self> {
-        let LinkSettings { server, redactor, notices, talk, max_message, client, asks } = settings;
+        let LinkSettings { server, redactor, notices, output, max_message, client, asks } = settings;
         Arc::new(Self {
             server,
             redactor,
             max_message,
             outbound,
-            talk,
+            output,
             news: News::default(),
             era: OnceLock::new(),
             calls: Calls::default(),
@@ -143,17 +143,17 @@ impl Link {
 
     /// Records a line of standard error.
     pub(crate) fn record_stderr(&self, line: &str) {
-        self.talk.add_stderr(line);
+        self.output.add_stderr(line);
     }
 
     /// Records a line of standard output that is not a message.
     pub(crate) fn record_stray(&self, line: &str) {
-        self.talk.add_stray(line);
+        self.output.add_stray(line);
     }
 
     /// Returns `reason` with the last output of the server, which often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
-        match self.talk.last_stderr_line() {
+        match self.output.last_stderr_line() {
             Some(words) => format!("{reason}{LAST_OUTPUT}{words}"),
             None => reason.to_owned(),
         }

@@ -98,7 +98,8 @@ impl Fleet {
     /// Starts the servers.
     ///
     /// Also returns the notifications of servers that belong to no call, with the server's name.
-    /// Changes of lists are not among them; see [`changes`](Self::changes).
+    /// Changes of lists are not among them, see [`changes`](Self::changes), except for
+    /// [tools of a client's own connection](Upstream::own_tools).
     pub fn start_with(configs: Vec<ServerConfig>, options: FleetOptions) -> (Self, mpsc::Receiver<(Arc<str>, Notice)>) {
         let (sender, notices) = mpsc::channel(NOTICES);
         let phase = if options.manifests.is_some() { StartPhase::Loading } else { StartPhase::Started };
@@ -221,6 +222,25 @@ impl Fleet {
         *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
         self.context.changed();
         self.replace_server(Some(old), Some(new), grace);
+        true
+    }
+
+    /// Stops one server until it is [restarted](Self::restart) or its configuration changes. It may
+    /// finish its running calls within `grace`; its tools are gone at once. Returns whether the server
+    /// exists and ran.
+    pub async fn pause(&self, name: &str, grace: Duration) -> bool {
+        let changing = self.changing.lock().await;
+        let before = self.servers();
+        let is_it = |server: &Arc<Upstream>| server.name() == name && !server.has_ended();
+        let Some(at) = before.iter().position(is_it).filter(|_| !*changing) else { return false };
+        let old = Arc::clone(&before[at]);
+        let new = Upstream::paused(old.config().clone(), Arc::clone(&self.context));
+        new.continue_counting(&old);
+        let mut servers = before.to_vec();
+        servers[at] = new;
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
+        self.context.changed();
+        self.replace_server(Some(old), None, grace);
         true
     }
 

@@ -34,7 +34,7 @@ mod transport;
 
 pub use call_queue::{Busy, CallPermit, CallQueue, CallerKey};
 pub use causes::{causes, with_causes};
-pub use connection::{Call, CallError, Event, NetworkFault, Notice};
+pub use connection::{Call, CallError, CallEvent, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured, default_starts};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
@@ -42,8 +42,8 @@ pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use presentation::{Presentation, PresentedTool, UnusedOverride};
 pub use redact::{HIDDEN, SecretFilter};
 pub use server::{
-    BreakerReport, CallClient, CallCounts, ClientOwner, ConnectionCounts, FailedStart, Report, State, UpdateSource,
-    Upstream,
+    BreakerReport, CallClient, CallCounts, ClientOwner, ConnectionCounts, FailedStart, OwnTools, Report, State,
+    UpdateSource, Upstream,
 };
 pub use server_output::ServerOutput;
 pub use transport::local::{AnswerFuture, LocalClient, LocalServer};

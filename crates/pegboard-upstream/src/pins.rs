@@ -30,6 +30,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+pub(crate) use self::file::describe_source;
 use self::file::{Approvals, ApprovedTool, Files, WaitingTool, WaitingTools};
 pub use self::{
     file::PinKind,
@@ -124,6 +125,7 @@ impl Pins {
                 id: id.clone(),
                 report,
                 definition: tool.raw.clone(),
+                approved: approved.definition_of(&tool.name),
             };
             all.extend(waiting.reports(&approved).into_iter().zip(&waiting.tools).map(pin));
         }

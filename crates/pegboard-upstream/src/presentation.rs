@@ -58,6 +58,12 @@ pub struct PresentedTool<'a> {
 impl<'a> Presentation<'a> {
     /// Applies the settings of a server to its lists.
     pub fn new(config: &'a ServerConfig, lists: &'a Lists) -> Self {
+        Self::of_shown(config, lists, |_| true)
+    }
+
+    /// Applies the settings of a server to those of its tools that `is_shown` selects. Hidden ones take nothing
+    /// of the tokens for tools that are listed always.
+    pub fn of_shown(config: &'a ServerConfig, lists: &'a Lists, is_shown: impl Fn(&Item) -> bool) -> Self {
         let mut made = Self::default();
         let all = || lists.tools.iter().chain(lists.held.iter());
         made.find_unused(config, all);
@@ -68,7 +74,8 @@ impl<'a> Presentation<'a> {
         let mut budget = Budget { left: config.always_load.max_tokens, is_trusted: config.always_load.is_trusted };
         let mut present = |item: &'a Item| {
             let changes = config.overrides.get(&item.key);
-            if changes.is_some_and(|changes| changes.is_hidden) || replaced.contains(&item.key) {
+            let is_hidden = changes.is_some_and(|changes| changes.is_hidden) || replaced.contains(&item.key);
+            if is_hidden || !is_shown(item) {
                 return None;
             }
             let renamed = changes.and_then(|changes| changes.name.as_deref());

@@ -7,6 +7,7 @@ mod differences;
 mod keeping;
 mod life;
 mod opening;
+mod own_tools;
 mod pinning;
 mod pool;
 mod report;
@@ -33,12 +34,13 @@ use tokio::{
 
 pub use self::{
     client::{CallClient, ClientOwner, UpdateSource},
+    own_tools::OwnTools,
     report::{BreakerReport, CallCounts, ConnectionCounts, Report},
     state::State,
 };
 use self::{
-    connections::LegacySupport, differences::Difference, keeping::ManifestState, pinning::Pinned, pool::Pool,
-    report::ServerStats, subscriptions::ClientSubscriptions,
+    connections::LegacySupport, differences::Difference, keeping::ManifestState, own_tools::OwnToolLists,
+    pinning::Pinned, pool::Pool, report::ServerStats, subscriptions::ClientSubscriptions,
 };
 use pegboard_core::{breaker::Breaker, locks::lock};
 use pegboard_mcp::{
@@ -50,11 +52,11 @@ use crate::{
     auth::{Bearer, Logins},
     call_queue::CallQueue,
     config::{ServerConfig, TransportConfig},
-    connection::{Asks, Link, Notice},
+    connection::{Asks, CallError, Link, Notice},
     environment::ReservedVariables,
     handshake::{ConnectError, Hello},
     listing::{Item, Lists},
-    pins::Pins,
+    pins::{self, Pins},
     redact::{Redactor, SharedSecrets},
     server_output::{OutputLog, ServerOutput},
 };
@@ -114,7 +116,7 @@ pub struct FailedStart {
     /// Why.
     pub error: ConnectError,
     /// What the server wrote meanwhile.
-    pub talk: ServerOutput,
+    pub output: ServerOutput,
     /// Variables that this process has, that the server does not inherit, and that it may have
     /// failed without; see [`inherit_env`](ServerConfig::inherit_env).
     pub withheld: Vec<String>,
@@ -129,6 +131,8 @@ pub struct Upstream {
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
     pinned: Mutex<Pinned>,
+    /// Number of changes of what is approved, for connections beside the catalog connection.
+    approvals_changed: watch::Sender<u64>,
     /// Serializes comparisons with the approved tools.
     reviewing: tokio::sync::Mutex<()>,
     last_hello: Mutex<Option<Arc<Hello>>>,
@@ -136,7 +140,7 @@ pub struct Upstream {
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
     stats: ServerStats,
-    talk: Arc<OutputLog>,
+    output: Arc<OutputLog>,
     /// The error of the last start, if it failed.
     failed_start: Mutex<Option<Arc<FailedStart>>>,
     /// Whether the variables that it may lack were logged in the current series of failures.
@@ -153,6 +157,8 @@ pub struct Upstream {
     legacy_support: Mutex<LegacySupport>,
     /// Differences between connections that were logged.
     logged_differences: Mutex<BTreeSet<(String, Difference)>>,
+    /// Tools that only the connections of single clients have.
+    own_tool_lists: OwnToolLists,
     /// The log level of connections that clients share.
     shared_log_level: Mutex<Option<String>>,
     /// The OAuth login, if the server can have one.
@@ -181,13 +187,14 @@ impl Upstream {
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
             pinned: Mutex::default(),
+            approvals_changed: watch::Sender::new(0),
             reviewing: tokio::sync::Mutex::default(),
             last_hello: Mutex::default(),
             wake: Notify::new(),
             stop: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
             stats: ServerStats::default(),
-            talk: Arc::default(),
+            output: Arc::default(),
             failed_start: Mutex::default(),
             has_warned_of_withheld: AtomicBool::new(false),
             breaker,
@@ -197,12 +204,20 @@ impl Upstream {
             asks: Arc::default(),
             legacy_support: Mutex::default(),
             logged_differences: Mutex::default(),
+            own_tool_lists: OwnToolLists::default(),
             shared_log_level: Mutex::default(),
             bearer,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),
         })
+    }
+
+    /// Creates a server that was stopped and is not to be run.
+    pub(crate) fn paused(config: ServerConfig, context: Arc<FleetContext>) -> Arc<Self> {
+        let server = Self::new(config, context);
+        server.state.send_replace(State::Stopped);
+        server
     }
 
     /// Returns the name in the configuration.
@@ -236,13 +251,32 @@ impl Upstream {
     }
 
     /// Returns the output beside its messages since the last start.
-    pub fn talk(&self) -> ServerOutput {
-        self.talk.snapshot()
+    pub fn output(&self) -> ServerOutput {
+        self.output.snapshot()
     }
 
     /// Returns the error of the last start; `None` if it succeeded.
     pub fn failed_start(&self) -> Option<Arc<FailedStart>> {
         lock(&self.failed_start).clone()
+    }
+
+    /// Returns its program or URL, without secrets; nothing for a server inside this process.
+    pub fn source(&self) -> String {
+        pins::describe_source(&self.config)
+    }
+
+    /// Returns whether its login was sent since it was last connected; `None` if it can have none.
+    pub fn has_login(&self) -> Option<bool> {
+        self.bearer.as_ref().map(|bearer| bearer.has_sent_token())
+    }
+
+    /// Returns whether it rejects connections without other credentials.
+    pub fn needs_credentials(&self) -> bool {
+        let failed = self.failed_start();
+        let is_rejected = |failed: &FailedStart| {
+            matches!(failed.error, ConnectError::Refused(CallError::Status { status: 401 | 403 }))
+        };
+        matches!(*self.state.borrow(), State::Failed { .. }) && failed.as_deref().is_some_and(is_rejected)
     }
 
     /// Returns the description in the configuration, else that of the server.
@@ -321,6 +355,7 @@ impl Upstream {
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+        self.client_subscriptions.inherit(&old.client_subscriptions);
         if old.asks.has_asked() {
             self.asks.record();
         }

@@ -9,7 +9,7 @@ use pegboard_mcp::{
     trace::TraceContext,
 };
 
-use super::Event;
+use super::CallEvent;
 use crate::{handshake, queue, transport::Outgoing};
 
 /// A call to a server.
@@ -32,7 +32,7 @@ pub struct Call {
     /// The owner of the call: calls of one conversation share a number.
     pub owner: u64,
     /// The channel for events during the call.
-    pub events: Option<queue::Sender<Event>>,
+    pub events: Option<queue::Sender<CallEvent>>,
     /// The trace context, which replaces the one in `_meta`.
     pub trace: TraceContext,
     /// The timeout, which each progress notification restarts. `None`: no timeout.

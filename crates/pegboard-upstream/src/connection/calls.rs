@@ -10,7 +10,7 @@ use pegboard_core::locks::lock;
 use pegboard_mcp::json::Raw;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{CallError, Event};
+use super::{CallError, CallEvent};
 use crate::queue;
 
 /// How long a server may still work on a cancelled call.
@@ -34,13 +34,15 @@ struct Work {
     last: u64,
     pending: HashMap<u64, Pending>,
     ghosts: HashMap<u64, CancelledCall>,
+    /// The last answer to a call, and the last one in another conversation.
+    answered: [Option<AnsweredCall>; 2],
 }
 
 /// A call whose answer is awaited.
 #[derive(Debug)]
 struct Pending {
     answer: oneshot::Sender<Outcome>,
-    events: Option<queue::Sender<Event>>,
+    events: Option<queue::Sender<CallEvent>>,
     owner: u64,
     /// The time of the last message of the server about the call.
     active: Instant,
@@ -48,16 +50,24 @@ struct Pending {
     questions: usize,
 }
 
-/// A cancelled call that the server may still work on.
+/// A call that its caller does not wait for any more, and that the server may still work on.
 #[derive(Debug)]
 struct CancelledCall {
     owner: u64,
     since: Instant,
 }
 
+/// A call that the server has answered.
+#[derive(Clone, Copy, Debug)]
+struct AnsweredCall {
+    owner: u64,
+    /// The call that had begun last when the answer came.
+    latest: u64,
+}
+
 impl Calls {
     /// Starts a call. Fails once the connection is closed.
-    pub(super) fn begin(&self, owner: u64, events: Option<queue::Sender<Event>>) -> Result<StartedCall, CallError> {
+    pub(super) fn begin(&self, owner: u64, events: Option<queue::Sender<CallEvent>>) -> Result<StartedCall, CallError> {
         let (answer, answered) = oneshot::channel();
         let mut work = lock(&self.0);
         if let Some(reason) = &work.closed {
@@ -76,6 +86,9 @@ impl Calls {
             work.ghosts.remove(&id);
             return false;
         };
+        if pending.events.is_some() {
+            work.record_answered(pending.owner);
+        }
         drop(work);
         let _ = pending.answer.send(outcome);
         true
@@ -129,7 +142,7 @@ impl Calls {
     }
 
     /// Records progress of a call; returns the channel for its events.
-    pub(super) fn progressed(&self, id: u64) -> Option<queue::Sender<Event>> {
+    pub(super) fn progressed(&self, id: u64) -> Option<queue::Sender<CallEvent>> {
         let mut work = lock(&self.0);
         let pending = work.pending.get_mut(&id)?;
         pending.active = Instant::now();
@@ -156,21 +169,49 @@ impl Calls {
     /// Returns the call that a message on a shared pipe belongs to: the latest call of the only
     /// conversation with running or just cancelled calls. If there are several such conversations,
     /// `None`. `related` is the call on whose own stream the message came.
-    pub(super) fn caller(&self, related: Option<u64>) -> Option<(u64, queue::Sender<Event>)> {
+    pub(super) fn caller(&self, related: Option<u64>) -> Option<(u64, queue::Sender<CallEvent>)> {
+        lock(&self.0).caller(related).map(|(id, _, events)| (id, events))
+    }
+
+    /// Returns the call that a question belongs to, like [`caller`](Self::caller). A server can ask
+    /// after its answer, and that question must not reach another client that happens to wait. So nobody
+    /// is asked if a call of another conversation was answered since the calls of this one began.
+    pub(super) fn addressee(&self, related: Option<u64>) -> Option<(u64, queue::Sender<CallEvent>)> {
         let mut work = lock(&self.0);
-        if let Some(id) = related {
-            return Some((id, work.pending.get(&id)?.events.clone()?));
-        }
-        work.remove_old_cancelled();
-        let listening = work.pending.iter().filter_map(|(id, call)| Some((*id, call.owner, call.events.as_ref()?)));
-        let (latest, owner, events) = listening.clone().max_by_key(|(id, ..)| *id)?;
-        let is_shared = listening.map(|(_, other, _)| other).any(|other| other != owner);
-        let is_haunted = work.ghosts.values().any(|ghost| ghost.owner != owner);
-        (!is_shared && !is_haunted).then(|| (latest, events.clone()))
+        let (id, owner, events) = work.caller(related)?;
+        let oldest = work.pending.iter().filter(|(_, call)| call.owner == owner).map(|(id, _)| *id).min()?;
+        let is_overlapping = |call: &AnsweredCall| call.owner != owner && call.latest >= oldest;
+        let is_certain = related.is_some() || !work.answered.iter().flatten().any(is_overlapping);
+        is_certain.then_some((id, events))
     }
 }
 
 impl Work {
+    /// See [`Calls::caller`]; with the conversation.
+    fn caller(&mut self, related: Option<u64>) -> Option<(u64, u64, queue::Sender<CallEvent>)> {
+        if let Some(id) = related {
+            let pending = self.pending.get(&id)?;
+            return Some((id, pending.owner, pending.events.clone()?));
+        }
+        self.remove_old_cancelled();
+        let listening = self.pending.iter().filter_map(|(id, call)| Some((*id, call.owner, call.events.as_ref()?)));
+        let (latest, owner, events) = listening.clone().max_by_key(|(id, ..)| *id)?;
+        let is_shared = listening.map(|(_, other, _)| other).any(|other| other != owner);
+        let is_haunted = self.ghosts.values().any(|ghost| ghost.owner != owner);
+        (!is_shared && !is_haunted).then(|| (latest, owner, events.clone()))
+    }
+
+    /// Records that a call of a conversation was answered. Two conversations are enough to know
+    /// whether there was one other than a given one.
+    fn record_answered(&mut self, owner: u64) {
+        let latest = Some(AnsweredCall { owner, latest: self.last });
+        let [last, _] = self.answered;
+        self.answered = match last {
+            Some(last) if last.owner != owner => [latest, Some(last)],
+            _ => [latest, self.answered[1]],
+        };
+    }
+
     /// Removes cancelled calls after the time that servers get to notice.
     fn remove_old_cancelled(&mut self) {
         self.ghosts.retain(|_, ghost| ghost.since.elapsed() < HAUNTING);
@@ -181,7 +222,7 @@ impl Work {
 mod tests {
     use super::*;
 
-    fn begun(calls: &Calls, owner: u64, events: Option<&queue::Sender<Event>>) -> StartedCall {
+    fn begun(calls: &Calls, owner: u64, events: Option<&queue::Sender<CallEvent>>) -> StartedCall {
         calls.begin(owner, events.cloned()).expect("it is open")
     }
 
@@ -215,6 +256,35 @@ mod tests {
         assert!(calls.caller(None).is_none());
         tokio::time::advance(HAUNTING).await;
         assert!(calls.caller(None).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_late_question_does_not_reach_another_conversation() {
+        let calls = Calls::default();
+        let (events, _heard) = queue::channel(1);
+        let settle = |id: u64| calls.settle(id, Err(CallError::SessionExpired));
+        let begin = |owner: u64| begun(&calls, owner, Some(&events)).0;
+        let first = begin(7);
+        let second = begin(8);
+        assert!(calls.addressee(None).is_none(), "two conversations wait");
+        settle(first);
+        assert!(calls.addressee(None).is_none(), "the answered call may have caused it");
+        assert!(calls.addressee(Some(second)).is_some(), "a stream of its own leaves no doubt");
+        assert!(calls.caller(None).is_some(), "other messages are passed on");
+        let third = begin(8);
+        settle(second);
+        assert!(calls.addressee(None).is_some(), "no call of another one was answered since it began");
+        settle(third);
+        for owner in [9, 7, 7] {
+            let id = begin(owner);
+            assert!(calls.addressee(None).is_some(), "the calls follow one another");
+            settle(id);
+        }
+        let (ninth, _tenth) = (begin(9), begin(7));
+        settle(ninth);
+        let again = begin(9);
+        settle(again);
+        assert!(calls.addressee(None).is_none(), "both were answered beside the running call");
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::Event;
+use super::CallEvent;
 use crate::queue;
 
 /// The client that a connection belongs to. Requests of the server that belong to no running call
@@ -13,15 +13,15 @@ use crate::queue;
 pub(crate) struct SoleClient {
     /// Events of the call that the connection was opened for; servers ask for roots as soon as they
     /// are initialized.
-    pub(crate) opening: Option<queue::Sender<Event>>,
+    pub(crate) opening: Option<queue::Sender<CallEvent>>,
     /// Events of the client at any time, where it can be reached between calls.
-    pub(crate) inbox: Option<queue::Sender<Event>>,
+    pub(crate) inbox: Option<queue::Sender<CallEvent>>,
 }
 
 impl SoleClient {
     /// Returns where the client can be reached now; `None` if it cannot.
-    pub(super) fn events(&self) -> Option<queue::Sender<Event>> {
-        let is_open = |events: &&queue::Sender<Event>| !events.is_closed();
+    pub(super) fn events(&self) -> Option<queue::Sender<CallEvent>> {
+        let is_open = |events: &&queue::Sender<CallEvent>| !events.is_closed();
         self.opening.as_ref().filter(is_open).or(self.inbox.as_ref().filter(is_open)).cloned()
     }
 }

@@ -7,7 +7,7 @@ use crate::{queue::Measured, server::UpdateSource};
 
 /// A notification or question of a server during a call.
 #[derive(Debug)]
-pub enum Event {
+pub enum CallEvent {
     /// A notification about the call.
     Notification {
         /// The method.
@@ -26,7 +26,7 @@ pub enum Event {
     },
 }
 
-impl Measured for Event {
+impl Measured for CallEvent {
     fn bytes(&self) -> usize {
         let (Self::Notification { method, params } | Self::Request { method, params, .. }) = self;
         method.len() + params.as_ref().map_or(0, |params| params.get().len())

@@ -9,7 +9,7 @@ use pegboard_mcp::{
 };
 use serde_json::value::RawValue;
 
-use super::{CallError, Event, Link, Notice, SoleClient, calls::Outcome};
+use super::{CallError, CallEvent, Link, Notice, SoleClient, calls::Outcome};
 use crate::{listing::ListKind, server::UpdateSource};
 
 /// Maximum length of a logged message in bytes.
@@ -77,7 +77,7 @@ impl Link {
             },
         };
         let is_full = match events {
-            Some(events) => events.try_send(Event::Notification { method, params }).is_err(),
+            Some(events) => events.try_send(CallEvent::Notification { method, params }).is_err(),
             None => self.notices.try_send(Notice { method, params, source: UpdateSource::Catalog }).is_err(),
         };
         if is_full {

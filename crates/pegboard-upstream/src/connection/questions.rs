@@ -14,7 +14,7 @@ use pegboard_mcp::{
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{
-    Event, Link,
+    CallEvent, Link,
     client::{SoleClient, is_question},
 };
 use crate::{queue, transport::Outgoing};
@@ -130,7 +130,7 @@ impl Link {
         if is_question(&method) && self.asks.record() {
             tracing::debug!(server = %self.server, method, "first request of the server to a client");
         }
-        let (call, caller) = match self.calls.caller(related) {
+        let (call, caller) = match self.calls.addressee(related) {
             Some((call, events)) => (Some(call), Some(events)),
             None => (None, self.client.as_ref().and_then(SoleClient::events)),
         };
@@ -147,7 +147,7 @@ impl Link {
 async fn answer(
     method: &str,
     params: Option<Raw>,
-    caller: Option<queue::Sender<Event>>,
+    caller: Option<queue::Sender<CallEvent>>,
     is_shared: bool,
 ) -> Result<Raw, RpcError> {
     match (method, caller) {
@@ -160,7 +160,7 @@ async fn answer(
             }
             let gone = || RpcError::new(RpcError::INTERNAL, "the client disconnected");
             let (reply, replied) = oneshot::channel();
-            let event = Event::Request { method: method.to_owned(), params, reply };
+            let event = CallEvent::Request { method: method.to_owned(), params, reply };
             caller.send(event).await.map_err(|_| gone())?;
             match tokio::time::timeout(ASK_TIMEOUT, replied).await {
                 Ok(outcome) => outcome.map_err(|_| gone())?,

@@ -7,6 +7,9 @@ use serde_json::{Map, Value, value::RawValue};
 /// The parts of a definition that a model sees: a change of any of them is a change of the tool.
 const PARTS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
+/// The keys in `_meta` that name what a host shows for a tool, in all versions of MCP Apps.
+const UI_KEYS: [&str; 3] = ["ui", "ui/resourceUri", "openai/outputTemplate"];
+
 /// Keywords of JSON Schema whose lists are sets: no order of them has another meaning.
 const SETS: [&str; 7] = ["required", "type", "enum", "examples", "allOf", "anyOf", "oneOf"];
 
@@ -25,11 +28,14 @@ pub(super) struct Definition(pub(super) Map<String, Value>);
 impl Definition {
     pub(super) fn of(raw: &RawValue) -> Self {
         let mut fields: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
-        // The part of `_meta` that searches use; the rest may change with every start.
-        let hint = fields.get_mut("_meta").and_then(|meta| meta.get_mut("anthropic/searchHint")).map(Value::take);
+        // The parts of `_meta` that searches and hosts use; the rest may change with every start.
+        let mut take = |key: &str| fields.get_mut("_meta").and_then(|meta| meta.get_mut(key)).map(Value::take);
+        let hint = take("anthropic/searchHint");
+        let ui: Vec<(String, Value)> = UI_KEYS.iter().filter_map(|key| Some(((*key).to_owned(), take(key)?))).collect();
         let mut parts: Vec<(String, Value)> =
             fields.into_iter().filter(|(key, _)| PARTS.contains(&key.as_str())).collect();
         parts.extend(hint.map(|hint| ("searchHint".to_owned(), hint)));
+        parts.extend(ui);
         // `null` is the same as a missing value.
         parts.retain(|(_, value)| !value.is_null());
         parts.sort_by(|one, other| one.0.cmp(&other.0));
@@ -129,6 +135,19 @@ mod tests {
         assert_ne!(hinted("one"), hinted("two"));
         assert_ne!(hinted("one"), of(r#"{"name":"a"}"#));
         assert_eq!(of(r#"{"name":"a","_meta":{"x":1}}"#), of(r#"{"name":"a","_meta":{"x":2}}"#));
+    }
+
+    #[test]
+    fn what_hosts_show_counts() {
+        let shown = |meta: &str| of(&format!(r#"{{"name":"a","_meta":{{{meta}}}}}"#));
+        for key in ["ui/resourceUri", "openai/outputTemplate"] {
+            let uri = |uri: &str| shown(&format!(r#""{key}":"{uri}""#));
+            assert_ne!(uri("ui://a"), uri("ui://b"), "{key}");
+            assert_ne!(uri("ui://a"), shown(""), "{key}");
+        }
+        let same = [r#""ui":{"resourceUri":"ui://a","x":1}"#, r#""ui":{"x":1,"resourceUri":"ui://a"}"#].map(shown);
+        assert_eq!(same[0], same[1]);
+        assert_ne!(same[0], shown(r#""ui":{"resourceUri":"ui://b","x":1}"#));
     }
 
     #[test]

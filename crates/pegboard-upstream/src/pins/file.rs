@@ -121,6 +121,11 @@ impl Approvals {
         Self { starts_held: true, ..Self::new(config, place, std::iter::empty()) }
     }
 
+    /// Returns the approved definition of a tool.
+    pub(super) fn definition_of(&self, name: &str) -> Option<Raw> {
+        self.tools.iter().find(|tool| tool.name == name).map(|tool| tool.raw.clone())
+    }
+
     /// Returns whether unapproved tools of this server must not be used.
     pub(super) fn is_hold_required(&self, config: &ServerConfig) -> bool {
         config.pinning() == Pinning::Hold || self.starts_held && config.holds_unseen()
@@ -155,7 +160,7 @@ impl WaitingTools {
 }
 
 /// Returns a description of a server's program or URL without secrets.
-pub(super) fn describe_source(config: &ServerConfig) -> String {
+pub(crate) fn describe_source(config: &ServerConfig) -> String {
     let text = match &config.transport {
         TransportConfig::Stdio { command, args, .. } => {
             [command].into_iter().chain(args).map(String::as_str).collect::<Vec<_>>().join(" ")

@@ -1,6 +1,7 @@
 //! Reports of tools that wait for approval.
 
 use pegboard_mcp::json::Raw;
+use pegboard_state::digest;
 use serde::{Deserialize, Serialize};
 
 use super::file::PinKind;
@@ -34,9 +35,28 @@ pub struct WaitingPin {
     pub(super) id: String,
     /// The definition that would be approved; `None` for a removed tool.
     pub(super) definition: Option<Raw>,
+    /// The approved definition; `None` for a new tool.
+    pub(super) approved: Option<Raw>,
 }
 
 impl WaitingPin {
+    /// Returns a name of this form of the tool: another definition has another one.
+    pub fn id(&self) -> String {
+        let definition = self.definition.as_ref().map_or("", |raw| raw.get());
+        let text = [&self.id, &self.report.tool, self.report.kind.as_str(), definition].join("\n");
+        digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns the definition that would be approved; `None` for a removed tool.
+    pub fn definition(&self) -> Option<&Raw> {
+        self.definition.as_ref()
+    }
+
+    /// Returns the approved definition; `None` for a new tool.
+    pub fn approved(&self) -> Option<&Raw> {
+        self.approved.as_ref()
+    }
+
     /// Returns the sort key for display.
     pub(super) fn order(&self) -> (&str, &str, &str) {
         (&self.report.server, &self.report.tool, &self.id)

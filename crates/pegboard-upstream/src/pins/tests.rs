@@ -117,6 +117,18 @@ fn sets_in_another_order_are_not_held() {
 }
 
 #[test]
+fn waiting_tools_carry_what_is_approved() {
+    let place = Place::new("approved-definition");
+    let config = server(Pinning::Hold);
+    place.open().review(&config, &items(&[B, A]), true);
+    place.open().review(&config, &items(&[A_CHANGED, B, r#"{"name":"c"}"#]), true);
+    let waiting = place.open().waiting().expect("a folder");
+    let approved = |pin: &WaitingPin| (pin.report.tool.clone(), pin.approved().map(|raw| raw.get().to_owned()));
+    let found: Vec<_> = waiting.iter().map(approved).collect();
+    assert_eq!(found, [("a".to_owned(), Some(A.to_owned())), ("c".to_owned(), None)]);
+}
+
+#[test]
 fn first_sight_approves_and_changes_wait() {
     let place = Place::new("life");
     let config = server(Pinning::Hold);

@@ -123,4 +123,11 @@ fn always_listed_tools() {
     check(true, 1000, &[("a", false)], [Some(true), Some(false), None], 1);
     check(true, cost, &[], [Some(false), None, None], 1);
     check(true, cost - 1, &[], [None, None, None], 2);
+    // What is hidden takes nothing of the tokens.
+    let mut config = config(&[]);
+    config.always_load = crate::config::AlwaysLoad { is_trusted: true, max_tokens: cost };
+    let shown = Presentation::of_shown(&config, &lists, |item| item.key != "a");
+    let deferred = |tool: &PresentedTool<'_>| (tool.name.to_owned(), tool.deferred());
+    let shown: Vec<_> = shown.tools.iter().map(deferred).collect();
+    assert_eq!(shown, [("b".to_owned(), Some(false)), ("c".to_owned(), None)]);
 }

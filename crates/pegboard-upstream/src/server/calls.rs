@@ -1,6 +1,6 @@
 //! Calls: which connection they use, and how they are repeated, counted and bounded.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{
     breaker::{Pass, Transition},
@@ -177,12 +177,13 @@ impl Upstream {
         mut connection: CatalogConnection,
     ) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         let failures = self.stats.failures();
-        // Whoever is called has waited long enough for others to be served.
+        // A server that is called has waited long enough for others to be served.
         self.context.advance(StartPhase::Started);
         let refuse = |reason: &str| Err(CallError::NotRunning(reason.into()));
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
+            State::Failed { retry_in, .. } if self.is_restarting(retry_in) => {}
             State::Failed { reason, .. } => return refuse(&reason),
             // One that is about to start need not wait for its turn.
             State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
@@ -196,6 +197,7 @@ impl Upstream {
                     return Ok(usable);
                 }
                 match &*state.borrow_and_update() {
+                    State::Failed { retry_in, .. } if self.is_restarting(*retry_in) => {}
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
                     // What woke it was one try; the next call may make another.
@@ -216,6 +218,13 @@ impl Upstream {
             Ok(ready) => ready,
             Err(_) => refuse("it is still starting"),
         }
+    }
+
+    /// Returns whether a server that ran until it failed is started again soon, so that a call can
+    /// wait for it. After a start that failed, the next one is not expected to succeed.
+    fn is_restarting(&self, retry_in: Option<Duration>) -> bool {
+        let is_soon = retry_in.is_some_and(|pause| pause < self.config.timeouts.connect);
+        is_soon && self.failed_start().is_none()
     }
 
     /// Waits until a dead catalog connection is no longer offered.

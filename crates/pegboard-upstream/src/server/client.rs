@@ -2,7 +2,7 @@
 
 use pegboard_mcp::{era::Era, json::Raw};
 
-use crate::{connection::Event, queue};
+use crate::{connection::CallEvent, queue};
 
 /// The owner of connections, as the program that accepts clients knows it. It must come from what
 /// was authenticated, never from what a client says of itself.
@@ -29,18 +29,15 @@ pub struct CallClient {
     /// The log level that the client has set.
     pub log_level: Option<String>,
     /// Events of this call, for what the server asks while the connection is opened.
-    pub events: Option<queue::Sender<Event>>,
+    pub events: Option<queue::Sender<CallEvent>>,
     /// Events of the client between calls, where it can be reached then.
-    pub inbox: Option<queue::Sender<Event>>,
+    pub inbox: Option<queue::Sender<CallEvent>>,
 }
 
 impl CallClient {
     /// Returns the key of a connection that belongs to this client alone.
     pub(super) fn own_key(&self) -> ConnectionKey {
-        let client = |owner| {
-            let capabilities = pegboard_state::digest(self.capabilities.get().as_bytes());
-            ConnectionKey::Client(ClientId { owner, capabilities })
-        };
+        let client = |owner| ConnectionKey::Client(ClientId::new(owner, &self.capabilities));
         self.owner.map_or(ConnectionKey::Lease, client)
     }
 
@@ -69,6 +66,12 @@ pub enum UpdateSource {
 pub(super) struct ClientId {
     pub(super) owner: ClientOwner,
     capabilities: [u8; 32],
+}
+
+impl ClientId {
+    pub(super) fn new(owner: ClientOwner, capabilities: &Raw) -> Self {
+        Self { owner, capabilities: pegboard_state::digest(capabilities.get().as_bytes()) }
+    }
 }
 
 /// A connection to a server.

@@ -32,6 +32,9 @@ use crate::{
 /// than the protocol.
 const RETRY_LEGACY: Duration = Duration::from_secs(300);
 
+/// How long a call waits for the end of a connection that is being closed.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Bytes of the reason that is given for a failure.
 const MAX_REASON: usize = 2000;
 
@@ -58,14 +61,28 @@ struct Plan {
 impl Upstream {
     /// Returns the connection for a call of this client, opened if necessary.
     pub(super) async fn connection_for(self: &Arc<Self>, client: &CallClient) -> Result<Usable, CallError> {
+        let mut has_waited = false;
         loop {
             let key = self.connection_key(client);
             if key == ConnectionKey::Catalog {
-                return self.catalog().await;
+                let usable = self.catalog().await?;
+                // A server that has only started now may need another connection for this client.
+                if self.connection_key(client) == ConnectionKey::Catalog {
+                    return Ok(usable);
+                }
+                continue;
             }
             self.check_not_stopped()?;
             let limit = PoolLimit { most: self.config.connections.max, party: client.party };
-            let (in_use, is_new) = self.pool.reserve(key, client.is_exclusive(), limit)?;
+            let (in_use, is_new) = match self.pool.reserve(key, client.is_exclusive(), limit) {
+                // One that is being closed counts until its process is gone.
+                Err(_) if self.pool.is_making_room() && !has_waited => {
+                    has_waited = true;
+                    self.wait_for_room(client.party).await;
+                    continue;
+                }
+                reserved => reserved?,
+            };
             if is_new {
                 let plan = self.plan(in_use.slot().key, client);
                 // Outside of the span of the call, which ends before the connection.
@@ -172,7 +189,7 @@ impl Upstream {
         let (server, kind, protocol) = (self.name(), slot.key.kind(), connection.hello.version.clone());
         tracing::debug!(server, kind, protocol, "connection opened");
         connection.link.set_ready();
-        slot.set_open(&connection.link, &connection.hello);
+        self.set_open_when_subscribed(&slot, &connection.link, &connection.hello).await;
         let OpenConnection { link, hello, process, notices, .. } = &mut connection;
         let reason = tokio::select! {
             reason = link.closed() => self.lost(kind, &reason),
@@ -198,6 +215,7 @@ impl Upstream {
     /// Follows what the server sends of its own accord on a connection of the pool.
     async fn follow(&self, slot: &Slot, link: &Arc<Link>, hello: &Hello, notices: &mut mpsc::Receiver<Notice>) {
         let mut is_due = !self.is_holding() && slot.key != ConnectionKey::Lease;
+        let mut approvals = self.approvals_changed.subscribe();
         if matches!(slot.key, ConnectionKey::Shared(_)) && self.connection.borrow().is_none() {
             // The catalog connection is not open, and cached lists can be old.
             self.refresh_lists(link, ListKind::ALL.into()).await;
@@ -209,6 +227,8 @@ impl Upstream {
                 tracing::debug!(server = self.name(), %error, "cannot list the tools on the connection of a client");
             }
             tokio::select! {
+                // What was held back here may be used now, and the other way round.
+                Ok(()) = approvals.changed() => is_due = self.is_holding(),
                 notice = notices.recv() => match notice {
                     Some(notice) => self.pass_on(slot, notice),
                     None => return,
@@ -252,7 +272,7 @@ impl Upstream {
             transport: another.as_ref().unwrap_or(&self.config.transport),
             capabilities: &plan.capabilities,
             client: plan.client.clone(),
-            talk: Arc::default(),
+            output: Arc::default(),
         };
         let connection = self.open(opening).await?;
         let (link, hello) = (&connection.link, &connection.hello);
@@ -293,15 +313,17 @@ impl Upstream {
         OpenFailure::Era
     }
 
-    /// Waits until a client can have a connection of its own, at most `limit`. One that was given up
-    /// counts until its process is gone.
-    pub async fn wait_for_room(&self, limit: Duration) {
-        let _ = tokio::time::timeout(limit, self.pool.has_room(self.config.connections.max)).await;
+    /// Waits a while until a client of a party can have a connection of its own. One that was given
+    /// up counts until its process is gone.
+    pub async fn wait_for_room(&self, party: Option<u64>) {
+        let limit = PoolLimit { most: self.config.connections.max, party };
+        let _ = tokio::time::timeout(ROOM_TIMEOUT, self.pool.has_room(limit)).await;
     }
 
     /// Closes the connections that belong to a client which has gone.
     pub(crate) fn release(&self, owner: ClientOwner) {
         self.client_subscriptions.forget(UpdateSource::Client(owner));
+        self.own_tool_lists.forget(owner);
         self.pool.release(owner);
     }
 

@@ -24,7 +24,7 @@ const MAX_LOGGED: usize = 1000;
 pub(super) enum Difference {
     /// Its definition is another one.
     Changed,
-    /// The catalog connection does not have it; clients cannot call it.
+    /// The catalog connection does not have it; the client of the connection alone sees it.
     New,
     /// Only the catalog connection has it; calls of it fail.
     Missing,
@@ -57,7 +57,8 @@ impl Upstream {
     }
 
     /// Compares the tools on a further connection with those of the catalog connection, logs what
-    /// differs, and holds back what is not approved where that is configured.
+    /// differs, remembers what only its client gets, and holds back what is not approved where that is
+    /// configured.
     pub(super) async fn review_tools(&self, slot: &Slot, link: &Arc<Link>, hello: &Hello) -> Result<(), CallError> {
         let mut lists = Lists::default();
         if hello.capabilities.has(ListKind::Tools.capability()) {
@@ -65,14 +66,18 @@ impl Upstream {
         }
         let offered = Arc::clone(&lists.offered);
         self.log_differences(&differences(&self.lists().offered, &offered));
-        let Some(pins) = self.approvals().cloned().filter(|_| self.is_holding()) else { return Ok(()) };
+        let Some(pins) = self.approvals().cloned().filter(|_| self.is_holding()) else {
+            self.remember_own_tools(slot.key, &offered, |_| false).await;
+            return Ok(());
+        };
         let (config, reviewed) = (self.config.clone(), Arc::clone(&offered));
         let review = tokio::task::spawn_blocking(move || pins.review(&config, &reviewed, false)).await;
         let held: BTreeSet<String> = match review {
             Ok(review) => review.held.into_iter().collect(),
             Err(_) => offered.iter().map(|item| item.key.clone()).collect(),
         };
-        slot.hold(held);
+        slot.hold(held.clone());
+        self.remember_own_tools(slot.key, &offered, |item| held.contains(&item.key)).await;
         Ok(())
     }
 
@@ -86,7 +91,7 @@ impl Upstream {
             let (server, tool) = (self.name(), &*text::line(tool));
             match difference {
                 Difference::Changed => tracing::warn!(server, tool, "tool differs on the connection of a client"),
-                Difference::New => tracing::warn!(server, tool, "tool exists only on the connection of a client"),
+                Difference::New => tracing::info!(server, tool, "tool exists only on the connection of a client"),
                 Difference::Missing => tracing::info!(server, tool, "tool missing on the connection of a client"),
             }
         }

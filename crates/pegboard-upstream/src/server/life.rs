@@ -148,6 +148,11 @@ impl Upstream {
                         }
                         _ = stop.wait_for(|stop| *stop) => return,
                     }
+                    // Servers that have failed together must not start all at once either.
+                    tokio::select! {
+                        () = self.wait_for_start_slot() => {}
+                        _ = stop.wait_for(|stop| *stop) => return,
+                    }
                 }
             }
         }
@@ -197,6 +202,7 @@ impl Upstream {
             place = Arc::clone(&self.context.starts).acquire_owned() => place.ok(),
             () = self.wait_until_called() => return,
         };
+        self.set_state(State::Starting);
         // A server that hangs must not prevent others from starting.
         let mut state = self.state.subscribe();
         let limit = if is_known { TURN } else { FIRST_TURN };
@@ -308,7 +314,7 @@ impl Upstream {
             ConnectError::Start { .. } | ConnectError::Config(_) => Vec::new(),
             _ => self.warn_of_withheld(false),
         };
-        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, talk: self.talk(), withheld }));
+        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, output: self.output(), withheld }));
         Ended::Failed(reason)
     }
 
@@ -319,7 +325,8 @@ impl Upstream {
             return Vec::new();
         }
         let environment = self.environment();
-        let names = environment::find_suspects(&self.config, environment.withheld(), &self.talk.excerpt(), has_started);
+        let names =
+            environment::find_suspects(&self.config, environment.withheld(), &self.output.excerpt(), has_started);
         if !names.is_empty() && !self.has_warned_of_withheld.swap(true, Ordering::Relaxed) {
             let variables = names.join(", ");
             let setting = format!("mcpServers.{}.pegboard.inheritEnv", self.name());
@@ -339,13 +346,13 @@ impl Upstream {
 
     /// Connects, listens and lists, in this order, so that no change is missed.
     async fn open_catalog(&self, era: Option<Era>) -> Result<(OpenConnection, Listening), ConnectError> {
-        self.talk.clear();
+        self.output.clear();
         let opening = Opening {
             era,
             transport: &self.config.transport,
             capabilities: &handshake::shared_capabilities(),
             client: None,
-            talk: Arc::clone(&self.talk),
+            output: Arc::clone(&self.output),
         };
         let connection = self.open(opening).await?;
         let listening = Listening::start(&connection, self.watched.subscribe());

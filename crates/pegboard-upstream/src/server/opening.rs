@@ -48,7 +48,7 @@ pub(super) struct Opening<'a> {
     /// The only client of the connection, if it is not shared.
     pub(super) client: Option<SoleClient>,
     /// What the server writes beside its messages.
-    pub(super) talk: Arc<OutputLog>,
+    pub(super) output: Arc<OutputLog>,
 }
 
 /// An open connection, with the process behind it.
@@ -83,7 +83,7 @@ pub(super) async fn process_ended(process: &mut Option<Process>) -> String {
 impl Upstream {
     /// Opens a connection. The caller bounds the time; dropping the future ends the process.
     pub(super) async fn open(&self, opening: Opening<'_>) -> Result<OpenConnection, ConnectError> {
-        let Opening { era, transport, capabilities, client, talk } = opening;
+        let Opening { era, transport, capabilities, client, output } = opening;
         if let Some(bearer) = &self.bearer {
             bearer.clear_cache().await;
         }
@@ -93,7 +93,7 @@ impl Upstream {
             server: self.name().into(),
             redactor: self.redactor.clone(),
             notices: sender,
-            talk,
+            output,
             max_message: self.config.limits.max_message_bytes(),
             client,
             asks: Arc::clone(&self.asks),

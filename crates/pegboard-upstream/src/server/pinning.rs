@@ -57,7 +57,7 @@ impl Upstream {
     }
 
     /// Looks again at what it offers; whether something else may be used now.
-    async fn review_pins(&self) -> bool {
+    pub(super) async fn review_pins(&self) -> bool {
         let _reviewing = self.reviewing.lock().await;
         let before = self.lists();
         let lists = self.reviewed(Lists::clone(&before)).await;
@@ -69,7 +69,7 @@ impl Upstream {
     async fn reviewed(&self, lists: Lists) -> Lists {
         let Some(pins) = self.approvals().cloned() else { return lists };
         let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= LOOK);
-        let (config, offered) = (self.config.clone(), Arc::clone(&lists.offered));
+        let (config, offered) = (self.config.clone(), self.own_tool_lists.with_reviewed(&lists.offered));
         let review = tokio::task::spawn_blocking(move || pins.review(&config, &offered, may_write)).await;
         let review = review.unwrap_or_else(|_| self.review_failed(&lists));
         self.narrow(lists, review)
@@ -181,7 +181,11 @@ impl Upstream {
                 let pinned = lock(&self.pinned);
                 (stamp != pinned.stamp, pinned.is_unwritten)
             };
-            if (is_other || is_unwritten) && self.review_pins().await {
+            let is_changed = (is_other || is_unwritten) && self.review_pins().await;
+            if is_other {
+                self.approvals_changed.send_modify(|changes| *changes += 1);
+            }
+            if is_changed {
                 tracing::info!(server = self.name(), "approvals changed");
                 self.context.changed();
             }

@@ -98,6 +98,13 @@ impl PoolLimit {
             (_, most) => most,
         }
     }
+
+    /// Returns whether the party can have one more connection of a single client.
+    fn allows_one_more(self, slots: &[Arc<Slot>]) -> bool {
+        let own = || slots.iter().filter(|slot| slot.key.is_own());
+        let of_party = own().filter(|slot| slot.party == self.party).count();
+        own().count() < self.most && of_party < self.most_of_party()
+    }
 }
 
 impl Pool {
@@ -118,12 +125,8 @@ impl Pool {
             return Ok((InUse::new(slot), false));
         }
         let key = if known.is_some() { ConnectionKey::Lease } else { key };
-        if key.is_own() {
-            let own = || slots.iter().filter(|slot| slot.key.is_own());
-            let of_party = own().filter(|slot| slot.party == limit.party).count();
-            if own().count() >= limit.most || of_party >= limit.most_of_party() {
-                return Err(CallError::TooManyConnections { most: limit.most });
-            }
+        if key.is_own() && !limit.allows_one_more(&slots) {
+            return Err(CallError::TooManyConnections { most: limit.most });
         }
         let slot = Arc::new(Slot::new(key, limit.party));
         slots.push(Arc::clone(&slot));
@@ -186,9 +189,20 @@ impl Pool {
         }
     }
 
-    /// Waits until there are fewer than `most` connections of single clients.
-    pub(super) async fn has_room(&self, most: usize) {
-        let _ = self.count.subscribe().wait_for(|count| count.own < most).await;
+    /// Returns whether a connection of a single client is being closed.
+    pub(super) fn is_making_room(&self) -> bool {
+        lock(&self.slots).iter().any(|slot| slot.key.is_own() && slot.is_ending())
+    }
+
+    /// Waits until there is room for one more connection of a single client.
+    pub(super) async fn has_room(&self, limit: PoolLimit) {
+        let mut count = self.count.subscribe();
+        loop {
+            count.mark_unchanged();
+            if limit.allows_one_more(&lock(&self.slots)) || count.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Waits until there are no connections.
@@ -388,6 +402,26 @@ mod tests {
         let shared = ConnectionKey::Shared(Era::Legacy);
         let _held = [session(1), shared].map(|key| pool.reserve(key, false, PoolLimit { most: 1, party: None }));
         assert_eq!(pool.counts(), (1, 1), "a shared one does not count");
+    }
+
+    #[tokio::test]
+    async fn room_is_there_when_a_closed_connection_is_gone() {
+        let (pool, limit) = (Pool::default(), PoolLimit { most: 4, party: Some(1) });
+        let mut held: Vec<InUse> =
+            (0..3).map(|number| pool.reserve(session(number), false, limit).expect("there is room").0).collect();
+        assert!(pool.reserve(session(9), false, limit).is_err(), "the party has its share");
+        assert!(!pool.is_making_room());
+        let slot = Arc::clone(held[0].slot());
+        pool.release(ClientOwner::Session(0));
+        drop(held.remove(0));
+        assert!(pool.is_making_room() && pool.reserve(session(9), false, limit).is_err());
+        let mut waiting = std::pin::pin!(pool.has_room(limit));
+        let mut poll =
+            async || std::future::poll_fn(|context| std::task::Poll::Ready(waiting.as_mut().poll(context))).await;
+        assert!(poll().await.is_pending());
+        pool.remove(&slot);
+        assert!(poll().await.is_ready());
+        assert!(pool.reserve(session(9), false, limit).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

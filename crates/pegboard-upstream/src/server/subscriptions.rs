@@ -5,7 +5,7 @@
 //! calls change can be known to that connection alone.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
 };
 
@@ -46,6 +46,11 @@ impl ClientSubscriptions {
             sources.remove(&source);
         }
         is_last
+    }
+
+    /// Takes over the subscriptions of a predecessor's clients.
+    pub(super) fn inherit(&self, old: &Self) {
+        lock(&self.0).clone_from(&lock(&old.0));
     }
 
     fn of(&self, source: UpdateSource) -> Vec<String> {
@@ -109,6 +114,29 @@ impl Upstream {
             self.send_subscription(link, hello, "resources/subscribe", &uri).await;
         }
         None
+    }
+
+    /// Marks a connection of the pool as open, once it has all subscriptions of its clients: a
+    /// subscription that comes before this is made here, and one that comes after it finds the
+    /// connection open.
+    pub(super) async fn set_open_when_subscribed(&self, slot: &Slot, link: &Arc<Link>, hello: &Arc<Hello>) {
+        let mut sent: BTreeSet<String> = slot.watched.borrow().iter().cloned().collect();
+        loop {
+            let new: Vec<String> = {
+                let sources = lock(&self.client_subscriptions.0);
+                let uris = slot.key.source().and_then(|source| sources.get(&source));
+                let new: Vec<String> =
+                    uris.into_iter().flat_map(BTreeMap::keys).filter(|uri| !sent.contains(*uri)).cloned().collect();
+                if new.is_empty() || hello.era == Era::Modern {
+                    return slot.set_open(link, hello);
+                }
+                new
+            };
+            for uri in new {
+                self.send_subscription(link, hello, "resources/subscribe", &uri).await;
+                sent.insert(uri);
+            }
+        }
     }
 
     async fn send_subscription(&self, link: &Arc<Link>, hello: &Hello, method: &str, uri: &str) {

@@ -394,3 +394,24 @@ async fn a_server_that_was_waited_for_in_vain_is_not_waited_for_again() {
     fleet.stop().await;
     let _ = std::fs::remove_dir_all(&folder);
 }
+
+#[tokio::test(start_paused = true)]
+async fn restarts_take_turns_too() {
+    let (fleet, puppets) = in_turns(1, &["a", "b"]);
+    puppets[0].is_hanging.store(false, Ordering::Relaxed);
+    puppets.iter().for_each(|puppet| puppet.break_down(true));
+    let servers = fleet.servers();
+    reach(&servers[0], "failed").await;
+    reach(&servers[1], "failed").await;
+    for puppet in &puppets {
+        puppet.is_hanging.store(true, Ordering::Relaxed);
+        puppet.break_down(false);
+    }
+    let before: u64 = puppets.iter().map(|puppet| puppet.starts()).sum();
+    let restarted = || puppets.iter().map(|puppet| puppet.starts()).sum::<u64>() - before;
+    // Both are due within two seconds.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(restarted(), 1);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(restarted(), 2, "one that hangs does not keep the other waiting for ever");
+}

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{ServerConfig, TransportConfig},
-        connection::{Call, CallError, Event},
+        connection::{Call, CallError, CallEvent},
         fleet::Fleet,
     };
 
@@ -137,7 +137,7 @@ mod tests {
         let (events, mut heard) = crate::queue::channel(1);
         let call = || Call { events: Some(events.clone()), ..Call::new("tools/call", Fields::new(), PATIENCE) };
         let answer = async {
-            let Some(Event::Request { method, reply, .. }) = heard.recv().await else { panic!("no question") };
+            let Some(CallEvent::Request { method, reply, .. }) = heard.recv().await else { panic!("no question") };
             assert_eq!(method, "elicitation/create");
             reply.send(Ok(raw(&json!("an answer")))).expect("it waits");
         };

@@ -1,0 +1,213 @@
+//! Tools that a server offers on the connection of one client and not on the catalog connection.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use pegboard_core::locks::lock;
+use pegboard_mcp::json::Raw;
+
+use super::{
+    ClientOwner, Upstream,
+    client::{ClientId, ConnectionKey},
+};
+use crate::{
+    connection::Notice,
+    listing::{Item, Lists},
+};
+
+/// Maximum number of such tools of all clients that are compared with the approved tools; others are
+/// held where unapproved tools are, and are not offered for approval.
+const MAX_REVIEWED: usize = 1000;
+
+/// The tools of one server that only the connection of one client has.
+#[derive(Debug, Default)]
+pub struct OwnTools {
+    /// The tools that the client may use.
+    pub tools: Vec<Item>,
+    /// The tools that are held until they are approved.
+    pub held: Vec<Item>,
+}
+
+impl OwnTools {
+    fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.held.is_empty()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let texts = |items: &[Item]| items.iter().map(|item| item.raw.get().to_owned()).collect::<Vec<_>>();
+        texts(&self.tools) == texts(&other.tools) && texts(&self.held) == texts(&other.held)
+    }
+
+    /// Returns the lists of the server with these tools at the end. A tool that the catalog connection has
+    /// by now stays as it is there.
+    pub fn added_to(&self, lists: &Lists) -> Lists {
+        let known: HashSet<&str> = lists.tools.iter().chain(&*lists.held).map(|item| item.key.as_str()).collect();
+        let with = |list: &[Item], more: &[Item]| {
+            let more = more.iter().filter(|item| !known.contains(item.key.as_str()));
+            Arc::new(list.iter().chain(more).cloned().collect::<Vec<_>>())
+        };
+        Lists { tools: with(&lists.tools, &self.tools), held: with(&lists.held, &self.held), ..lists.clone() }
+    }
+}
+
+/// The tools that only the connections of single clients have, by client.
+#[derive(Debug, Default)]
+pub(super) struct OwnToolLists {
+    /// One for each owner: a token that declares other capabilities replaces its list.
+    clients: Mutex<HashMap<ClientOwner, (ClientId, Arc<OwnTools>)>>,
+    /// The number of clients, so that requests need no lock where there are none.
+    count: AtomicUsize,
+    /// All such tools, as the first client got them, for approval.
+    reviewed: Mutex<BTreeMap<String, Item>>,
+}
+
+impl OwnToolLists {
+    /// Sets the tools of a client; returns whether they are others now.
+    fn set(&self, client: ClientId, own: OwnTools) -> bool {
+        let mut clients = lock(&self.clients);
+        let known = clients.get(&client.owner).filter(|(id, _)| *id == client);
+        let is_same = known.map_or(own.is_empty(), |(_, known)| known.is_same(&own));
+        if is_same {
+            return false;
+        }
+        match own.is_empty() {
+            true => clients.remove(&client.owner),
+            false => clients.insert(client.owner, (client, Arc::new(own))),
+        };
+        self.count.store(clients.len(), Ordering::Relaxed);
+        true
+    }
+
+    fn find(&self, owner: ClientOwner, capabilities: impl FnOnce() -> Raw) -> Option<Arc<OwnTools>> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let (id, own) = lock(&self.clients).get(&owner).cloned()?;
+        (id == ClientId::new(owner, &capabilities())).then_some(own)
+    }
+
+    /// Removes the tools of a client that is gone.
+    pub(super) fn forget(&self, owner: ClientOwner) {
+        let mut clients = lock(&self.clients);
+        clients.remove(&owner);
+        self.count.store(clients.len(), Ordering::Relaxed);
+    }
+
+    /// Returns the tools to compare with the approved ones, after those of the catalog connection.
+    pub(super) fn with_reviewed(&self, offered: &Arc<Vec<Item>>) -> Arc<Vec<Item>> {
+        let reviewed = lock(&self.reviewed);
+        if reviewed.is_empty() {
+            return Arc::clone(offered);
+        }
+        let known: HashSet<&str> = offered.iter().map(|item| item.key.as_str()).collect();
+        let more = reviewed.values().filter(|item| !known.contains(item.key.as_str()));
+        Arc::new(offered.iter().chain(more).cloned().collect())
+    }
+
+    /// Adds tools to those that are compared; returns whether one is new.
+    fn add_reviewed(&self, tools: &[Item]) -> bool {
+        let mut reviewed = lock(&self.reviewed);
+        let before = reviewed.len();
+        for tool in tools {
+            if reviewed.len() < MAX_REVIEWED {
+                reviewed.entry(tool.key.clone()).or_insert_with(|| tool.clone());
+            }
+        }
+        reviewed.len() != before
+    }
+}
+
+impl Upstream {
+    /// Returns the tools that only the connection of this client has. `capabilities` are those that the
+    /// client has declared, as in [`CallClient`](super::CallClient).
+    pub fn own_tools(&self, owner: ClientOwner, capabilities: impl FnOnce() -> Raw) -> Option<Arc<OwnTools>> {
+        self.own_tool_lists.find(owner, capabilities)
+    }
+
+    /// Remembers the tools that only this connection has, if it is the connection of a client, and announces
+    /// a change.
+    pub(super) async fn remember_own_tools(
+        &self,
+        key: ConnectionKey,
+        offered: &[Item],
+        is_held: impl Fn(&Item) -> bool,
+    ) {
+        let ConnectionKey::Client(client) = key else { return };
+        let lists = self.lists();
+        let known: HashSet<&str> = lists.offered.iter().map(|item| item.key.as_str()).collect();
+        let own: Vec<Item> = offered.iter().filter(|item| !known.contains(item.key.as_str())).cloned().collect();
+        if self.approvals().is_some() && self.own_tool_lists.add_reviewed(&own) {
+            self.review_pins().await;
+        }
+        let (held, tools) = own.into_iter().partition(is_held);
+        if self.own_tool_lists.set(client, OwnTools { tools, held })
+            && let Some(source) = key.source()
+        {
+            let notice = Notice { method: "notifications/tools/list_changed".to_owned(), params: None, source };
+            let _ = self.context.notices.try_send((self.name().into(), notice));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pegboard_mcp::json::raw;
+    use serde_json::json;
+
+    use super::*;
+
+    fn items(names: &[&str]) -> Vec<Item> {
+        names.iter().map(|name| Item { key: (*name).to_owned(), raw: raw(&json!({"name": name})).into() }).collect()
+    }
+
+    fn own(tools: &[&str]) -> OwnTools {
+        OwnTools { tools: items(tools), held: Vec::new() }
+    }
+
+    #[test]
+    fn a_client_sees_its_own_tools_alone() {
+        let lists = OwnToolLists::default();
+        let (ann, bob) = (ClientOwner::Session(1), ClientOwner::Session(2));
+        let capabilities = || raw(&json!({}));
+        assert!(lists.find(ann, capabilities).is_none());
+        let id = ClientId::new(ann, &capabilities());
+        assert!(!lists.set(id, own(&[])), "nothing is as before");
+        assert!(lists.set(id, own(&["a"])) && !lists.set(id, own(&["a"])));
+        assert_eq!(lists.find(ann, capabilities).expect("a list").tools[0].key, "a");
+        assert!(lists.find(bob, capabilities).is_none());
+        assert!(lists.find(ann, || raw(&json!({"roots": {}}))).is_none(), "another connection");
+        lists.forget(bob);
+        assert!(lists.find(ann, capabilities).is_some());
+        lists.forget(ann);
+        assert!(lists.find(ann, capabilities).is_none());
+    }
+
+    #[test]
+    fn tools_of_the_catalog_stay_as_they_are() {
+        let lists = Lists { tools: items(&["a"]).into(), held: items(&["b"]).into(), ..Lists::default() };
+        let shown = OwnTools { tools: items(&["b", "c"]), held: items(&["a", "d"]) }.added_to(&lists);
+        let keys = |items: &[Item]| items.iter().map(|item| item.key.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (keys(&shown.tools), keys(&shown.held)),
+            (vec!["a".into(), "c".into()], vec!["b".into(), "d".into()])
+        );
+    }
+
+    #[test]
+    fn tools_for_approval_are_bounded_and_kept_as_they_came_first() {
+        let lists = OwnToolLists::default();
+        let offered = Arc::new(items(&["a"]));
+        assert!(Arc::ptr_eq(&lists.with_reviewed(&offered), &offered));
+        assert!(lists.add_reviewed(&items(&["a", "b"])) && !lists.add_reviewed(&items(&["b"])));
+        let keys: Vec<String> = lists.with_reviewed(&offered).iter().map(|item| item.key.clone()).collect();
+        assert_eq!(keys, ["a", "b"]);
+        let many: Vec<String> = (0..2 * MAX_REVIEWED).map(|number| number.to_string()).collect();
+        lists.add_reviewed(&items(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert_eq!(lists.with_reviewed(&Arc::default()).len(), MAX_REVIEWED);
+    }
+}
