@@ -7,10 +7,11 @@
 //! | --- | --- |
 //! | Anthropic | `/v1/messages`, `/v1/messages/count_tokens` |
 //! | OpenAI Chat | `/v1/chat/completions` |
-//! | OpenAI Responses | `/v1/responses` |
+//! | OpenAI Responses | `/v1/responses`, `/v1/responses/input_tokens` |
 //! | Gemini | `/v1beta/models/M:generateContent`, `:streamGenerateContent`, `:countTokens`; also under `/v1` |
 //! | MiniMax | `/minimax/anthropic/v1/messages`, `/minimax/v1/chat/completions` |
 //! | embeddings | `/v1/embeddings` |
+//! | list of models | `/v1/models` |
 //!
 //! Every request is held to the rules of its provider ([`Check`]) and refused in its words
 //! where it breaks one. What passes takes the next [`ScriptedTurn`] of the [`Script`], encoded for the
@@ -41,6 +42,7 @@ mod encode;
 mod errors;
 mod events;
 mod exchange;
+mod goal;
 pub(crate) mod http;
 pub(crate) mod ids;
 mod memory;
@@ -60,8 +62,8 @@ pub use checks::{Check, Violation};
 pub use record::{Ending, Recorded};
 pub use route::{Vendor, Wire};
 pub use script::{
-    Call, Embeddings, Fault, Forbidden, Models, Noise, Output, Part, Script, ScriptError, ScriptedError, ScriptedTurn,
-    Search, Sending, Stall, Stop, StreamError, Usage,
+    Call, Embeddings, Fault, Forbidden, Goal, Models, Noise, Output, Part, Script, ScriptError, ScriptedError,
+    ScriptedTurn, Search, Sending, Stall, Stop, StreamError, Usage,
 };
 
 use server::Server;

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// The fixed time of all answers, so that every run is the same.
-const NOW: u64 = 1_790_000_000;
+pub(crate) const NOW: u64 = 1_790_000_000;
 
 /// An encoded answer.
 pub(crate) struct Encoded {

@@ -9,15 +9,16 @@ use super::{
     cache::Cache,
     checks::{self, Check, Violation},
     embeddings,
-    encode::{Body, encode, tokens},
+    encode::{Body, NOW, encode, tokens},
     errors::{self, ErrorResponse},
+    goal::{self, Step},
     http::Request,
     ids::Ids,
     memory::{Memory, conversation},
     prompt::Prompt,
     record::{Ending, Recorded},
     route::{Action, Route, Target, Vendor, Wire},
-    script::{Fault, Output, Script, ScriptedError, ScriptedTurn, Sending},
+    script::{Fault, Goal, Output, Script, ScriptedError, ScriptedTurn, Sending},
 };
 
 /// The state that all requests share.
@@ -26,6 +27,8 @@ pub(crate) struct State {
     script: Script,
     /// The next turn.
     turn: usize,
+    /// How often the model has searched in this turn.
+    searches: usize,
     /// The next fault of the embeddings.
     fault: usize,
     ids: Ids,
@@ -45,14 +48,14 @@ pub(crate) struct ProviderAnswer {
 }
 
 pub(crate) enum Reply {
-    Send { status: u16, headers: Vec<(&'static str, String)>, body: Body },
+    Send { status: u16, headers: Vec<(String, String)>, body: Body },
     Drop,
     Stall(Option<Duration>),
 }
 
 impl Reply {
     fn json(status: u16, body: &Value) -> Reply {
-        let headers = vec![("content-type", "application/json".into())];
+        let headers = vec![("content-type".into(), "application/json".into())];
         Reply::Send { status, headers, body: Body::Whole(body.to_string().into_bytes()) }
     }
 }
@@ -75,6 +78,7 @@ impl State {
             Target::Requests => (self.tell(), Sending::default()),
             Target::Script => (self.restart(&body), Sending::default()),
             Target::Embeddings => (self.embed(request, &body), Sending::default()),
+            Target::Models => (models(), Sending::default()),
             Target::Model(route) => match invalid.filter(|_| !self.script.off.contains(&Check::Required)) {
                 Some(problem) => (self.refuse(&route, Check::Required, &problem), Sending::default()),
                 None => self.say(&route, request, &body),
@@ -164,13 +168,29 @@ impl State {
             return (refusal(route, &violation), Sending::default());
         }
         if route.action == Action::Count {
-            let key = if route.wire == Wire::Gemini { "totalTokens" } else { "input_tokens" };
-            return (Reply::json(200, &json!({key: tokens(prompt.bytes.len())})), Sending::default());
+            return (counted(route, &prompt), Sending::default());
         }
         match self.next_turn() {
             None => (self.refuse(route, Check::Script, "the script has no turn left"), Sending::default()),
             Some(ScriptedTurn::Fail(fault)) => (fail(route, &fault), Sending::default()),
             Some(ScriptedTurn::Say(output)) => self.speak(&ask, prompt, &output),
+            Some(ScriptedTurn::Reach(goal)) => self.reach(&ask, prompt, &goal),
+        }
+    }
+
+    /// Goes one step towards a goal. A search leaves the turn where it is.
+    fn reach(&mut self, ask: &ModelRequest, prompt: Prompt, goal: &Goal) -> (Reply, Sending) {
+        match goal::step(ask, goal, self.searches) {
+            Step::Search(output) => {
+                self.searches += 1;
+                self.turn -= 1;
+                self.speak(ask, prompt, &output)
+            }
+            Step::Call(output) => {
+                self.searches = 0;
+                self.speak(ask, prompt, &output)
+            }
+            Step::GiveUp(problem) => (self.refuse(ask.route, Check::Script, &problem), Sending::default()),
         }
     }
 
@@ -209,7 +229,7 @@ impl State {
                     Body::Events(_) if ask.route.action != Action::Array => "text/event-stream; charset=utf-8",
                     _ => "application/json",
                 };
-                let headers = vec![("content-type", kind.into()), ("x-request-id", encoded.id)];
+                let headers = vec![("content-type".into(), kind.into()), ("x-request-id".into(), encoded.id)];
                 (Reply::Send { status: 200, headers, body: encoded.body }, sending)
             }
             Err(problem) => (self.refuse(ask.route, Check::Script, &problem), Sending::default()),
@@ -234,6 +254,23 @@ impl State {
     pub(crate) fn turns_taken(&self) -> usize {
         self.turn
     }
+}
+
+/// The answer to a question for the length of a request.
+fn counted(route: &Route, prompt: &Prompt) -> Reply {
+    let key = if route.wire == Wire::Gemini { "totalTokens" } else { "input_tokens" };
+    let mut count = json!({key: tokens(prompt.bytes.len())});
+    if route.wire == Wire::Responses {
+        count["object"] = "response.input_tokens".into();
+    }
+    Reply::json(200, &count)
+}
+
+/// One model, in the shape that OpenAI and Anthropic share.
+fn models() -> Reply {
+    let model =
+        json!({"id": "scripted", "type": "model", "object": "model", "display_name": "Scripted", "created": NOW});
+    Reply::json(200, &json!({"object": "list", "data": [model], "has_more": false}))
 }
 
 /// Returns the route whose provider answers an unknown path.
@@ -271,7 +308,8 @@ fn fail_with(route: &Route, refusal: &ScriptedError) -> Reply {
         Some(text) => ("text/html; charset=utf-8", text.clone()),
         None => ("application/json", body.to_string()),
     };
-    let mut headers = vec![("content-type", kind.into())];
-    headers.extend(retry_after.map(|seconds| ("retry-after", seconds.into())));
+    let mut headers: Vec<(String, String)> = vec![("content-type".into(), kind.into())];
+    headers.extend(retry_after.map(|seconds| ("retry-after".into(), seconds.into())));
+    headers.extend(refusal.headers.iter().cloned());
     Reply::Send { status: refusal.status, headers, body: Body::Whole(body.into_bytes()) }
 }

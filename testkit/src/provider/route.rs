@@ -56,6 +56,8 @@ pub(crate) struct Route {
 pub(crate) enum Target {
     Model(Route),
     Embeddings,
+    /// The list of models.
+    Models,
     /// What was recorded, for clients that cannot call [`requests`](super::Provider::requests).
     Requests,
     /// A new script for clients that cannot start another server.
@@ -72,6 +74,8 @@ impl Target {
             ("POST", "/v1/messages") => model(Wire::Messages, Vendor::Anthropic, Action::Answer),
             ("POST", "/v1/messages/count_tokens") => model(Wire::Messages, Vendor::Anthropic, Action::Count),
             ("POST", "/v1/chat/completions") => model(Wire::Chat, Vendor::OpenAi, Action::Answer),
+            ("POST", "/v1/responses/input_tokens") => model(Wire::Responses, Vendor::OpenAi, Action::Count),
+            ("GET", "/v1/models") => Target::Models,
             ("POST", "/v1/responses") => model(Wire::Responses, Vendor::OpenAi, Action::Answer),
             ("POST", "/minimax/anthropic/v1/messages") => model(Wire::Messages, Vendor::MiniMax, Action::Answer),
             ("POST", "/minimax/v1/chat/completions") => model(Wire::Chat, Vendor::MiniMax, Action::Answer),

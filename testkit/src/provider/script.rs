@@ -79,6 +79,8 @@ impl Script {
 pub enum ScriptedTurn {
     /// The model says something.
     Say(Output),
+    /// The model calls tools, and searches for them first where it must. The turn is over when it has called them.
+    Reach(Box<Goal>),
     /// The request fails.
     Fail(Fault),
 }
@@ -87,6 +89,23 @@ impl ScriptedTurn {
     /// Creates a turn in which the model says `parts` and stops for the reason that follows from them.
     pub fn say(parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
         ScriptedTurn::Say(Output { parts: parts.into_iter().collect(), ..Output::default() })
+    }
+
+    /// Creates a turn in which the model calls tools that it may have to search for with `query`.
+    pub fn reach(query: impl Into<String>, parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
+        let output = Output { parts: parts.into_iter().collect(), ..Output::default() };
+        ScriptedTurn::Reach(Box::new(Goal { query: query.into(), before_search: Vec::new(), output }))
+    }
+
+    /// Sets what the model says before a search, if it has to search in this turn.
+    #[must_use]
+    pub fn before_search(self, parts: impl IntoIterator<Item = Part>) -> ScriptedTurn {
+        match self {
+            ScriptedTurn::Reach(goal) => {
+                ScriptedTurn::Reach(Box::new(Goal { before_search: parts.into_iter().collect(), ..*goal }))
+            }
+            other => other,
+        }
     }
 
     /// Creates a turn with this HTTP status and an error in the provider's format.
@@ -99,6 +118,10 @@ impl ScriptedTurn {
     pub fn sending(self, sending: Sending) -> ScriptedTurn {
         match self {
             ScriptedTurn::Say(output) => ScriptedTurn::Say(Output { sending: Some(sending), ..output }),
+            ScriptedTurn::Reach(mut goal) => {
+                goal.output.sending = Some(sending);
+                ScriptedTurn::Reach(goal)
+            }
             fail @ ScriptedTurn::Fail(_) => fail,
         }
     }
@@ -115,6 +138,21 @@ pub struct Output {
     pub usage: Option<Usage>,
     /// How it is sent, if not as the script says.
     pub sending: Option<Sending>,
+}
+
+/// Calls that the model wants to make, whether it sees the tools or not.
+///
+/// A tool whose definition is before the model is called by its name. One that the conversation
+/// only names is called through `call_tool`, if the request has that. For any other the model
+/// searches, with `search_tools` or with a search that the client executes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goal {
+    /// What it searches for.
+    pub query: String,
+    /// What it says in front of a search.
+    pub before_search: Vec<Part>,
+    /// What it says once it can; the calls are by the tools' own names.
+    pub output: Output,
 }
 
 /// A part of the output of the model.
@@ -341,6 +379,8 @@ pub struct ScriptedError {
     pub message: Option<String>,
     /// The `retry-after` header, as it stands.
     pub retry_after: Option<String>,
+    /// Further headers: names in lower case, and values.
+    pub headers: Vec<(String, String)>,
     /// The whole body, in place of the provider's shape.
     pub body: Option<Value>,
     /// The whole body as it stands, which need not be JSON; wins over `body`.

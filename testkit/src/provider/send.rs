@@ -63,7 +63,7 @@ fn is_chunked(body: &Body, sending: &Sending) -> bool {
 fn head(
     mut stream: &TcpStream,
     status: u16,
-    headers: &[(&str, String)],
+    headers: &[(String, String)],
     body: &Body,
     sending: &Sending,
 ) -> io::Result<()> {

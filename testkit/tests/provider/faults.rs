@@ -30,6 +30,7 @@ fn statuses_come_with_the_providers_error() {
         status: 429,
         message: Some("slow down".into()),
         retry_after: Some("7".into()),
+        headers: vec![("x-ratelimit-remaining-tokens".into(), "0".into())],
         ..ScriptedError::default()
     };
     let script = Script::new([ScriptedTurn::Fail(Fault::Status(refusal)), ScriptedTurn::status(529), text()]);
@@ -43,6 +44,7 @@ fn statuses_come_with_the_providers_error() {
         let mut client = Client::new(&provider);
         let slow = client.post(path, &plain(path));
         assert_eq!((slow.status, slow.header("retry-after")), (429, Some("7")));
+        assert_eq!(slow.header("x-ratelimit-remaining-tokens"), Some("0"));
         assert_eq!(slow.json().pointer(pointer), Some(&json!(kinds[0])));
         assert_eq!(slow.json()["error"]["message"], "slow down");
         assert_eq!(client.post(path, &plain(path)).json().pointer(pointer), Some(&json!(kinds[1])));
@@ -188,6 +190,13 @@ fn counting_takes_no_turn() {
     let mut body = plain(MESSAGES);
     body.as_object_mut().expect("a body").shift_remove("max_tokens");
     assert!(post(&provider, "/v1/messages/count_tokens", &body).json()["input_tokens"].as_u64() > Some(0));
+    let mut body = plain(RESPONSES);
+    body["instructions"] = "Be brief.".into();
+    let count = post(&provider, "/v1/responses/input_tokens", &body).json();
+    assert_eq!(
+        (count["object"].as_str(), count["input_tokens"].as_u64() > Some(0)),
+        (Some("response.input_tokens"), true)
+    );
     provider.assert_clean();
     assert_eq!(provider.turns_taken(), 0);
 }

@@ -7,6 +7,7 @@ mod client;
 mod content;
 mod decode;
 mod faults;
+mod goals;
 mod prefix;
 mod program;
 mod wires;

@@ -37,10 +37,11 @@ fn scripts_come_over_the_wire() {
     assert!(ask(url, "POST", "/v1/chat/completions", &chat)["error"]["message"].is_string(), "there is no script yet");
     assert_eq!(ask(url, "PUT", "/_script", &json!({"turns": [{"parts": [{"text": "ho"}]}]})), json!({}));
     assert_eq!(ask(url, "POST", "/v1/chat/completions", &chat)["choices"][0]["message"]["content"], "ho");
+    assert_eq!(ask(url, "GET", "/v1/models", &Value::Null)["data"][0]["id"], "scripted");
     let wrong = ask(url, "PUT", "/_script", &json!({"turns": 1}));
     assert_eq!(wrong["error"], "`turns` is no list");
     let recorded = ask(url, "GET", "/_requests", &Value::Null);
-    assert_eq!(recorded.as_array().map(Vec::len), Some(1), "a new script starts with an empty record");
+    assert_eq!(recorded.as_array().map(Vec::len), Some(2), "a new script starts with an empty record");
     assert_eq!((&recorded[0]["body"], &recorded[0]["violations"]), (&chat, &json!([])));
 
     drop(process.stdin.take());

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Call, Embeddings, Fault, Forbidden, Models, Noise, Output, Part, Script, ScriptedError, ScriptedTurn, Search,
+    Call, Embeddings, Fault, Forbidden, Goal, Models, Noise, Output, Part, Script, ScriptedError, ScriptedTurn, Search,
     Sending, Stall, Stop, StreamError, Usage,
 };
 use crate::provider::checks::Check;
@@ -37,7 +37,8 @@ impl Script {
     /// # use pegboard_testkit::provider::Script;
     /// let script = serde_json::json!({
     ///     "turns": [
-    ///         {"fault": {"status": 429, "retry_after": "1", "message": "slow down", "body": null}},
+    ///         {"fault": {"status": 429, "retry_after": "1", "message": "slow down", "body": null,
+    ///                    "headers": {"x-ratelimit-remaining-tokens": "0"}}},
     ///         {"fault": {"status": 502, "text": "<html></html>"}},
     ///         {"fault": "drop"},
     ///         {"fault": "stall"},
@@ -56,6 +57,7 @@ impl Script {
     ///         "sending": {"delta": 16, "chunk": 7, "pause_ms": 1, "noise": ["ping", "comment", "event", "block"],
     ///                     "cut_after": 100, "stall": {"after": 50, "ms": 20},
     ///                     "error_after": {"events": 3, "status": 529}}},
+    ///         {"reach": "mail", "before_search": [{"text": "Let me look."}], "parts": [{"call": {"name": "send"}}]},
     ///     ],
     ///     "repeat": false,
     ///     "sending": {},
@@ -110,7 +112,9 @@ fn read_turn(at: At) -> Read<ScriptedTurn> {
         usage: fields.read("usage", read_usage)?,
         sending: fields.read("sending", read_sending)?,
     };
-    fields.done(ScriptedTurn::Say(output))
+    let Some(query) = fields.read("reach", text)? else { return fields.done(ScriptedTurn::Say(output)) };
+    let before_search = fields.read("before_search", |at| list(at, read_part))?.unwrap_or_default();
+    fields.done(ScriptedTurn::Reach(Box::new(Goal { query, before_search, output })))
 }
 
 fn read_part(at: At) -> Read<Part> {
@@ -236,9 +240,20 @@ fn read_refusal(fields: &mut Fields) -> Read<ScriptedError> {
         })?,
         message: fields.read("message", text)?,
         retry_after: fields.read("retry_after", text)?,
+        headers: fields.read("headers", read_headers)?.unwrap_or_default(),
         text: fields.read("text", text)?,
         body: fields.read("body", |at| Ok(at.value.clone()))?,
     })
+}
+
+fn read_headers(at: At) -> Read<Vec<(String, String)>> {
+    let Some(map) = at.value.as_object() else { return Err(fields::error(at.path, "is no object")) };
+    map.iter()
+        .map(|(name, value)| {
+            let at = At { value, path: format!("{}.{name}", at.path) };
+            Ok((name.clone(), text(at)?))
+        })
+        .collect()
 }
 
 fn read_models(at: At) -> Read<Models> {
@@ -296,8 +311,9 @@ mod tests {
                  "sending": {"delta": 1, "chunk": 2, "pause_ms": 3, "noise": ["ping"], "cut_after": 4,
                              "stall": {"after": 5, "ms": 6}, "error_after": {"events": 7, "status": 529}}},
                 {"parts": [{"native_search": {"pattern": "x", "matches": ["y"], "client": true}}]},
-                {"fault": {"status": 429, "retry_after": "2", "message": "slow", "body": {}}},
+                {"fault": {"status": 429, "retry_after": "2", "message": "slow", "body": {}, "headers": {"a": "b"}}},
                 {"fault": "drop"}, {"fault": "stall"}, {"fault": {"stall_ms": 5}},
+                {"reach": "y", "before_search": [{"text": "hm"}], "parts": [{"call": {"name": "y"}}]},
             ],
             "repeat": true, "off": ["auth"], "stable_prefix": true, "api_key": "k",
             "models": {"refuse_forced_choice": ["*"], "bind_thinking": [], "no_tool_search": []},
@@ -305,10 +321,11 @@ mod tests {
             "embeddings": {"dimensions": 8, "faults": [{"status": 500}]},
         });
         let script = Script::from_json(&script).unwrap();
-        assert_eq!(script.turns.len(), 7);
+        assert_eq!(script.turns.len(), 8);
         let ScriptedTurn::Say(output) = &script.turns[1] else { panic!("{script:?}") };
         assert_eq!(output.sending.as_ref().map(|sending| (sending.delta, sending.chunk)), Some((1, Some(2))));
         assert_eq!(script.turns[6], ScriptedTurn::Fail(Fault::Stall(Some(Duration::from_millis(5)))));
+        assert!(matches!(&script.turns[7], ScriptedTurn::Reach(goal) if goal.query == "y"), "{script:?}");
         assert_eq!(script.off, BTreeSet::from([Check::Auth]));
         assert_eq!(script.embeddings.dimensions, 8);
     }
@@ -320,6 +337,10 @@ mod tests {
             (json!({"turn": []}), "`turn` is no key that is known here"),
             (json!({"turns": [{"parts": [{"text": 1}]}]}), "`turns[0].parts[0].text` is no string"),
             (json!({"turns": [{"parts": [{}]}]}), "`turns[0].parts[0].raw` is missing"),
+            (
+                json!({"turns": [{"fault": {"status": 429, "headers": {"a": 1}}}]}),
+                "`turns[0].fault.headers.a` is no string",
+            ),
             (json!({"off": ["everything"]}), "`off[0]` is none of the words for it: required, auth, "),
             (json!({"embeddings": {"faults": [{"status": 70000}]}}), "`embeddings.faults[0].status` is no HTTP status"),
         ];
