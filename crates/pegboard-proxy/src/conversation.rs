@@ -1,0 +1,382 @@
+//! Turns that clients have not seen, found again by what the clients have seen.
+//!
+//! A [`Link`] is the hash of a conversation up to some place: of the link before it and of what the client has written or
+//! seen since. It begins with the route, the upstream and a keyed hash of the credential. Forks, retries and several
+//! clients with the same conversation find the same turns.
+
+mod memory;
+
+use std::{
+    borrow::Cow,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use pegboard_state::{FileKind, Key, Sealer, Store, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use self::memory::Memory;
+use crate::{
+    json::write_canonical,
+    wires::{Said, Wire},
+};
+
+/// A place in a conversation.
+pub(crate) type Link = [u8; 32];
+
+/// The files of turns.
+const KIND: FileKind = FileKind { name: "turn", version: 1, max_bytes: MAX_TURN_BYTES };
+
+/// Maximum size of a saved turn.
+const MAX_TURN_BYTES: usize = 4 << 20;
+
+/// Maximum number of saved turns.
+const MAX_SAVED: usize = 20_000;
+
+/// How many turns are saved before old ones are removed.
+const PRUNE_INTERVAL: u64 = 512;
+
+/// A declared tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Declared {
+    /// The name; `None` for tools of the provider.
+    pub(crate) name: Option<String>,
+    /// The definition as it is sent.
+    pub(crate) definition: String,
+}
+
+/// What the provider has seen of a turn, as far as that is not what the client has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    /// The items in place of what the client has seen; `None` if they are the same.
+    pub(crate) items: Option<Vec<String>>,
+    /// Answers that go together with the client's next item.
+    pub(crate) parked: Vec<String>,
+    /// A text at the end of the client's item before the turn.
+    pub(crate) note: Option<String>,
+    /// The tools that were declared at the end of the turn.
+    pub(crate) declared: Vec<Declared>,
+    /// The id by which the provider knows all rounds of the turn, where that is another one than the client's.
+    pub(crate) response: Option<String>,
+}
+
+impl Turn {
+    fn bytes(&self) -> usize {
+        let items = self.items.iter().flatten().chain(&self.parked).chain(&self.note).map(String::len);
+        let declared = self.declared.iter().map(|tool| tool.definition.len() + 64);
+        items.chain(declared).sum::<usize>() + 256
+    }
+}
+
+/// The turns of all conversations.
+#[derive(Debug)]
+pub(crate) struct Conversations {
+    memory: Memory,
+    disk: Option<Disk>,
+    key: Arc<Key>,
+}
+
+#[derive(Debug)]
+struct Disk {
+    store: Store,
+    sealer: Sealer,
+    lifetime: Duration,
+    saved: AtomicU64,
+}
+
+impl Conversations {
+    /// Opens the folder; without one, turns are kept in memory only.
+    pub(crate) fn open(folder: Option<&Path>, lifetime: Duration) -> io::Result<Self> {
+        let memory = Memory::new(lifetime);
+        let Some(folder) = folder else {
+            return Ok(Self { memory, disk: None, key: Arc::new(Key::random()?) });
+        };
+        let store = Store::open(folder, KIND)?;
+        let key = Arc::new(Key::of(&pegboard_state::Folder::open(folder)?)?);
+        let sealer = Sealer::new(store.key(), "proxy turns")?;
+        let disk = Disk { store, sealer, lifetime, saved: AtomicU64::new(0) };
+        disk.prune();
+        Ok(Self { memory, disk: Some(disk), key })
+    }
+
+    /// Returns the beginning of all conversations of a credential with an upstream.
+    pub(crate) fn root(&self, route: &str, upstream: &str, credential: &[u8]) -> Link {
+        self.key.sign("proxy conversation", [route.as_bytes(), upstream.as_bytes(), credential])
+    }
+
+    /// Returns a turn. This may read a file.
+    pub(crate) fn get(&self, link: &Link) -> Option<Arc<Turn>> {
+        if let Some(turn) = self.memory.get(link) {
+            return Some(turn);
+        }
+        let turn = Arc::new(self.disk.as_ref()?.load(link)?);
+        self.memory.put(*link, Arc::clone(&turn), turn.bytes());
+        Some(turn)
+    }
+
+    /// Keeps a turn. This writes a file.
+    pub(crate) fn put(&self, link: Link, turn: Turn) {
+        let bytes = turn.bytes();
+        let turn = Arc::new(turn);
+        self.memory.put(link, Arc::clone(&turn), bytes);
+        if let Some(disk) = &self.disk
+            && let Err(error) = disk.save(&link, &turn)
+        {
+            tracing::warn!(%error, "turn not saved");
+        }
+    }
+}
+
+impl Disk {
+    fn load(&self, link: &Link) -> Option<Turn> {
+        let name = hex(link);
+        let sealed = self.store.load(&name).ok()?;
+        let age = self.store.modified(&name).ok()?.elapsed().unwrap_or_default();
+        if age > self.lifetime {
+            let _ = self.store.remove(&name);
+            return None;
+        }
+        let turn = serde_json::from_slice(&self.sealer.open(link, &sealed)?).ok()?;
+        // It is kept for the lifetime after its last use. If that fails, it is kept for less.
+        let _ = self.store.touch(&name);
+        Some(turn)
+    }
+
+    fn save(&self, link: &Link, turn: &Turn) -> io::Result<()> {
+        let content = serde_json::to_vec(turn)?;
+        self.store.save(&hex(link), &self.sealer.seal(link, &content)?)?;
+        if self.saved.fetch_add(1, Ordering::Relaxed) % PRUNE_INTERVAL == PRUNE_INTERVAL - 1 {
+            self.prune();
+        }
+        Ok(())
+    }
+
+    /// Removes turns beyond their lifetime, and the oldest ones beyond the maximum number.
+    fn prune(&self) {
+        let mut names = self.store.names().unwrap_or_default();
+        names.sort_by_key(|(_, used)| std::cmp::Reverse(*used));
+        let now = SystemTime::now();
+        let is_old = |used: &SystemTime| now.duration_since(*used).is_ok_and(|age| age > self.lifetime);
+        for (at, (name, used)) in names.iter().enumerate() {
+            if at >= MAX_SAVED || is_old(used) {
+                // Another process may have removed it already.
+                let _ = self.store.remove(name);
+            }
+        }
+    }
+}
+
+fn hex(link: &Link) -> String {
+    link.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the link after an item of the client.
+fn after_client(link: &Link, item: &mut Value) -> Link {
+    // Clients write a text as a list of blocks once they mark it for the prompt cache.
+    if let Some(content) = item.get_mut("content").filter(|content| content.is_string()) {
+        *content = json!([{"type": "text", "text": content.take()}]);
+    }
+    let mut message = [&link[..], b"client"].concat();
+    write_canonical(item, &mut message);
+    digest(&message)
+}
+
+/// Returns the link after a turn of the model.
+pub(crate) fn after_model(link: &Link, said: &Said) -> Link {
+    let mut message = [&link[..], b"model"].concat();
+    said.write_canonical(&mut message);
+    digest(&message)
+}
+
+/// Returns the link after the response with this id, for requests that go on from it.
+pub(crate) fn after_response(root: &Link, id: &str) -> Link {
+    digest(&[&root[..], b"response", id.as_bytes()].concat())
+}
+
+/// The history of a request as the provider must see it.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// The items, separated by commas.
+    pub(crate) text: String,
+    /// The place before the turn that the answer belongs to.
+    pub(crate) link: Link,
+    /// What the model has said in that turn already.
+    pub(crate) open: Said,
+    /// The same as items.
+    pub(crate) open_items: Vec<String>,
+    /// The tools that were declared in the newest known turn.
+    pub(crate) declared: Option<Vec<Declared>>,
+    /// The id of the response before it, as the provider knows it.
+    pub(crate) previous: Option<String>,
+    /// Tools that the model has called in turns that are not known.
+    pub(crate) called: Vec<String>,
+    /// The last item, if it is the client's.
+    pub(crate) last: Option<Value>,
+    /// Where the last item begins in `text`.
+    last_start: usize,
+}
+
+impl History {
+    fn push(&mut self, item: &str) {
+        if !self.text.is_empty() {
+            self.text.push(',');
+        }
+        self.last_start = self.text.len();
+        self.text.push_str(item);
+    }
+
+    /// Returns the last item.
+    pub(crate) fn last_item(&self) -> &str {
+        &self.text[self.last_start..]
+    }
+
+    /// Replaces the last item.
+    pub(crate) fn replace_last(&mut self, item: &str) {
+        self.text.truncate(self.last_start);
+        self.text.push_str(item);
+    }
+}
+
+/// What happens with the thinking of turns that are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thinking {
+    Kept,
+    /// The history before it is not what the model has seen, so that the provider would reject it.
+    Dropped,
+}
+
+/// Restores the history of a request. An error is the reason to pass the request through.
+pub(crate) fn restore(
+    conversations: &Conversations,
+    wire: &dyn Wire,
+    root: Link,
+    previous: Option<&str>,
+    items: &[Cow<'_, str>],
+    thinking: Thinking,
+) -> Result<History, &'static str> {
+    let history = History { link: root, ..History::default() };
+    let mut restorer = Restorer { conversations, wire, history, parked: Vec::new(), known: Vec::new(), thinking };
+    if let Some(previous) = previous {
+        restorer.go_on_from(previous);
+    }
+    for raw in items {
+        let mut item: Value = serde_json::from_str(raw).map_err(|_| "unreadable-history")?;
+        if let Some(reason) = wire.item_bypass(&item) {
+            return Err(reason);
+        }
+        match wire.said(&item) {
+            Some(said) => {
+                restorer.history.open.extend(&said);
+                restorer.history.open_items.push(raw.clone().into_owned());
+                restorer.history.last = None;
+            }
+            None => {
+                restorer.close_turn();
+                restorer.push_client(raw);
+                restorer.history.link = after_client(&restorer.history.link, &mut item);
+                restorer.history.last = Some(item);
+            }
+        }
+    }
+    restorer.finish()
+}
+
+struct Restorer<'a> {
+    conversations: &'a Conversations,
+    wire: &'a dyn Wire,
+    history: History,
+    /// Answers that go together with the next item.
+    parked: Vec<String>,
+    /// The turn before the next item, if the client has seen another one.
+    known: Vec<String>,
+    thinking: Thinking,
+}
+
+impl Restorer<'_> {
+    /// Begins after a response that the provider keeps.
+    fn go_on_from(&mut self, id: &str) {
+        let link = after_response(&self.history.link, id);
+        self.history.link = link;
+        self.history.previous = Some(id.to_owned());
+        if let Some(turn) = self.conversations.get(&link) {
+            self.history.declared = Some(turn.declared.clone());
+            self.parked.clone_from(&turn.parked);
+            self.history.previous = turn.response.clone().or(self.history.previous.take());
+        }
+    }
+
+    /// Ends the turn of the model that was collected, if there is one.
+    fn close_turn(&mut self) {
+        if self.history.open_items.is_empty() {
+            return;
+        }
+        let said = std::mem::take(&mut self.history.open);
+        self.history.link = after_model(&self.history.link, &said);
+        let items = std::mem::take(&mut self.history.open_items);
+        let items = self.known_items(&self.history.link.clone(), &said, items);
+        items.iter().for_each(|item| self.history.push(item));
+    }
+
+    /// Returns the items of a turn as the provider has seen them.
+    fn known_items(&mut self, link: &Link, said: &Said, items: Vec<String>) -> Vec<String> {
+        let Some(turn) = self.conversations.get(link) else {
+            self.history.called.extend(said.calls.iter().map(|call| call.name.clone()));
+            return match self.thinking {
+                Thinking::Kept => items,
+                Thinking::Dropped => items.iter().map(|item| self.wire.without_thinking(item)).collect(),
+            };
+        };
+        self.history.declared = Some(turn.declared.clone());
+        if let Some(note) = &turn.note
+            && let Some(item) = self.wire.with_note(self.history.last_item(), note)
+        {
+            self.history.replace_last(&item);
+        }
+        self.parked.clone_from(&turn.parked);
+        match &turn.items {
+            Some(known) => {
+                self.known.clone_from(known);
+                self.wire.keep_marks(known, &items)
+            }
+            None => items,
+        }
+    }
+
+    fn push_client(&mut self, item: &str) {
+        let (parked, known) = (std::mem::take(&mut self.parked), std::mem::take(&mut self.known));
+        if known.is_empty() && parked.is_empty() {
+            return self.history.push(item);
+        }
+        let item = self.wire.answered(&known, item);
+        if parked.is_empty() {
+            return self.history.push(&item);
+        }
+        for item in self.wire.join_answers(&parked, &item) {
+            self.history.push(&item);
+        }
+    }
+
+    /// Returns the history. A turn at its end goes on with the answer.
+    fn finish(mut self) -> Result<History, &'static str> {
+        if self.history.open_items.is_empty() {
+            return Ok(self.history);
+        }
+        let link = after_model(&self.history.link, &self.history.open);
+        let said = self.history.open.clone();
+        let items = std::mem::take(&mut self.history.open_items);
+        let mut items = self.known_items(&link, &said, items);
+        items.extend(self.wire.answer_items(&std::mem::take(&mut self.parked)));
+        items.iter().for_each(|item| self.history.push(item));
+        self.history.open_items = items;
+        Ok(self.history)
+    }
+}
+
+#[cfg(test)]
+mod tests;

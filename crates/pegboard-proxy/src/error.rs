@@ -1,0 +1,97 @@
+//! Errors, and how each provider API writes them.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use serde_json::{Value, json};
+
+use crate::{access::Denied, route::Route};
+
+/// The reason why the proxy cannot be created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProxyError {
+    /// The HTTP client cannot be created.
+    #[error("cannot create an HTTP client")]
+    Http(#[source] reqwest::Error),
+    /// The state folder cannot be used.
+    #[error("cannot use the state folder")]
+    State(#[source] std::io::Error),
+    /// No token is configured where one is required.
+    #[error("a proxy that other machines can reach needs a token")]
+    NoToken,
+}
+
+/// The reason why the proxy itself answers a request with an error.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error("this is not a path of the proxy; the paths are `/anthropic/…`, `/openai/v1/…` and `/gemini/…`")]
+    UnknownPath,
+    #[error("WebSocket connections are not supported by this proxy; use HTTP requests")]
+    Upgrade,
+    #[error("the request body is over the limit of {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the request body could not be read")]
+    Body(#[source] axum::Error),
+    #[error("the provider cannot be reached at {origin}")]
+    Unreachable { origin: String, source: reqwest::Error },
+    #[error("the answer of the provider is over the limit of {limit} bytes")]
+    AnswerTooLarge { limit: usize },
+    #[error("the answer of the provider ended early")]
+    Incomplete,
+}
+
+impl RequestError {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Denied(_) => StatusCode::UNAUTHORIZED,
+            Self::UnknownPath => StatusCode::NOT_FOUND,
+            // The status on which clients fall back to HTTP.
+            Self::Upgrade => StatusCode::UPGRADE_REQUIRED,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(_) => StatusCode::BAD_REQUEST,
+            Self::Unreachable { .. } | Self::AnswerTooLarge { .. } | Self::Incomplete => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Returns the error as the provider API of `route` writes errors.
+    pub(crate) fn response(&self, route: Route) -> Response<Body> {
+        let status = self.status();
+        let mut response = Response::new(Body::from(body(route, status, &self.to_string()).to_string()));
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+/// Returns the JSON of an error in the format of a route.
+pub(crate) fn body(route: Route, status: StatusCode, message: &str) -> Value {
+    match route {
+        Route::Anthropic => {
+            let kind = match status {
+                StatusCode::UNAUTHORIZED => "authentication_error",
+                StatusCode::NOT_FOUND => "not_found_error",
+                StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
+                status if status.is_client_error() => "invalid_request_error",
+                _ => "api_error",
+            };
+            json!({"type": "error", "error": {"type": kind, "message": message}})
+        }
+        Route::OpenAi => {
+            let kind = if status.is_client_error() { "invalid_request_error" } else { "server_error" };
+            json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+        }
+        Route::Gemini => {
+            let kind = match status {
+                StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+                StatusCode::NOT_FOUND => "NOT_FOUND",
+                status if status.is_client_error() => "INVALID_ARGUMENT",
+                _ => "UNAVAILABLE",
+            };
+            json!({"error": {"code": status.as_u16(), "message": message, "status": kind}})
+        }
+    }
+}

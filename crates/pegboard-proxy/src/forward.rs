@@ -1,0 +1,304 @@
+//! Requests to providers: headers, bodies in both directions, and disconnects.
+
+use std::{
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderName, Method, Response, header},
+};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use reqwest::redirect;
+use tokio::sync::mpsc;
+
+use crate::{
+    access::TOKEN_HEADER,
+    error::{ProxyError, RequestError},
+};
+
+/// Headers that concern one connection only, and those that the HTTP client writes itself.
+const DROPPED: [&str; 12] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "host",
+    TOKEN_HEADER,
+];
+
+/// Sends requests to providers.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    http: reqwest::Client,
+}
+
+/// A request to a provider, without its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    pub(crate) headers: HeaderMap,
+}
+
+impl Upstream {
+    /// Creates the HTTP client.
+    pub(crate) fn new(connect_timeout: Duration) -> Result<Self, ProxyError> {
+        // Another part of the program may have installed a provider already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(connect_timeout)
+            .tcp_nodelay(true)
+            .pool_max_idle_per_host(256)
+            // The client follows redirects itself, and decides where its key goes.
+            .redirect(redirect::Policy::none())
+            .build()
+            .map_err(ProxyError::Http)?;
+        Ok(Self { http })
+    }
+
+    /// Sends a request and waits for the head of the response.
+    pub(crate) async fn send(
+        &self,
+        outgoing: &Outgoing,
+        body: reqwest::Body,
+    ) -> Result<reqwest::Response, RequestError> {
+        let request = self.http.request(outgoing.method.clone(), &outgoing.url).headers(outgoing.headers.clone());
+        request.body(body).send().await.map_err(|error| {
+            let origin = error.url().map_or_else(|| "its address".to_owned(), |url| url.origin().ascii_serialization());
+            RequestError::Unreachable { origin, source: error.without_url() }
+        })
+    }
+}
+
+/// Returns the headers that pass through the proxy, in both directions.
+pub(crate) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        if !DROPPED.contains(&name.as_str()) && !named.contains(name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// Returns the response of a provider as it is, without the headers of its connection.
+pub(crate) fn pass_response(response: reqwest::Response) -> Response<Body> {
+    let (mut parts, body) = axum::http::Response::<reqwest::Body>::from(response).into_parts();
+    parts.headers = end_to_end(&parts.headers);
+    parts.version = axum::http::Version::HTTP_11;
+    parts.extensions.clear();
+    Response::from_parts(parts, Body::new(body))
+}
+
+/// The body of a client's request on its way to the provider. It fails beyond the limit.
+pub(crate) struct RequestBody {
+    /// Only ever used through `&mut`; the HTTP client requires bodies that may be shared.
+    inner: Mutex<Body>,
+    left: usize,
+    limit: usize,
+    size: SizeHint,
+}
+
+impl RequestBody {
+    /// Limits a body to `limit` bytes. The size that it announces must be within it.
+    pub(crate) fn new(body: Body, limit: usize) -> Result<Self, RequestError> {
+        let size = body.size_hint();
+        if size.lower() > limit as u64 {
+            return Err(RequestError::TooLarge { limit });
+        }
+        Ok(Self { inner: Mutex::new(body), left: limit, limit, size })
+    }
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let frame = match Pin::new(inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => frame,
+            Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Pending => return Poll::Pending,
+        };
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match self.left.checked_sub(length) {
+            Some(left) => {
+                self.left = left;
+                Poll::Ready(Some(Ok(frame)))
+            }
+            None => Poll::Ready(Some(Err(RequestError::TooLarge { limit: self.limit }.into()))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.size.exact() == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.size
+    }
+}
+
+/// Reads a whole body of at most `limit` bytes.
+pub(crate) async fn read_body(body: Body, limit: usize) -> Result<Bytes, RequestError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(RequestError::TooLarge { limit });
+    }
+    let read = axum::body::to_bytes(body, limit).await;
+    read.map_err(
+        |error| if is_too_large(&error) { RequestError::TooLarge { limit } } else { RequestError::Body(error) },
+    )
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Reads the whole answer of a provider of at most `limit` bytes.
+pub(crate) async fn read_answer(response: &mut reqwest::Response, limit: usize) -> Result<Vec<u8>, RequestError> {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > limit => return Err(RequestError::AnswerTooLarge { limit }),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Ok(body),
+            Err(_) => return Err(RequestError::Incomplete),
+        }
+    }
+}
+
+/// The number of chunks that wait for a slow client. The provider is not read beyond that.
+const WAITING_CHUNKS: usize = 2;
+
+/// The sending end of a streamed response.
+pub(crate) struct StreamSender(mpsc::Sender<Result<Bytes, RequestError>>);
+
+/// A client has disconnected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Disconnected;
+
+impl StreamSender {
+    /// Sends bytes, and waits while the client does not read.
+    pub(crate) async fn send(&self, bytes: Vec<u8>) -> Result<(), Disconnected> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.0.send(Ok(bytes.into())).await.map_err(|_| Disconnected)
+    }
+
+    /// Ends the response so that the client sees that it is incomplete.
+    pub(crate) async fn fail(&self, error: RequestError) {
+        // A client that is gone does not need it.
+        let _ = self.0.send(Err(error)).await;
+    }
+
+    /// Waits until the client has disconnected.
+    pub(crate) async fn disconnected(&self) {
+        self.0.closed().await;
+    }
+}
+
+/// The body of a streamed response.
+struct StreamBody(mpsc::Receiver<Result<Bytes, RequestError>>);
+
+impl HttpBody for StreamBody {
+    type Data = Bytes;
+    type Error = RequestError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestError>>> {
+        self.0.poll_recv(context).map(|item| item.map(|item| item.map(Frame::data)))
+    }
+}
+
+/// Creates the body of a streamed response.
+pub(crate) fn stream_body() -> (StreamSender, Body) {
+    let (sender, receiver) = mpsc::channel(WAITING_CHUNKS);
+    (StreamSender(sender), Body::new(StreamBody(receiver)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_connection_stay_here() {
+        let mut headers = HeaderMap::new();
+        let all = [
+            ("connection", "close, x-hop"),
+            ("x-hop", "1"),
+            ("te", "trailers"),
+            ("host", "127.0.0.1"),
+            ("x-pegboard-token", "t"),
+            ("authorization", "Bearer k"),
+            ("anthropic-beta", "a"),
+            ("anthropic-beta", "b"),
+            ("x-stainless-lang", "python"),
+        ];
+        for (name, value) in all {
+            headers.append(name, value.parse().expect("a value"));
+        }
+        let kept: Vec<(String, String)> = end_to_end(&headers)
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned()))
+            .collect();
+        let expected = [
+            ("authorization", "Bearer k"),
+            ("anthropic-beta", "a"),
+            ("anthropic-beta", "b"),
+            ("x-stainless-lang", "python"),
+        ];
+        assert_eq!(kept, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[tokio::test]
+    async fn bodies_are_limited() {
+        assert!(matches!(RequestBody::new(Body::from("12345"), 4), Err(RequestError::TooLarge { limit: 4 })));
+        assert!(matches!(read_body(Body::from("12345"), 4).await, Err(RequestError::TooLarge { limit: 4 })));
+        assert_eq!(read_body(Body::from("1234"), 4).await.expect("small"), "1234");
+        // The size of a stream is not known before it ends.
+        let (sender, body) = stream_body();
+        let sending = tokio::spawn(async move { sender.send(b"12345".to_vec()).await });
+        assert!(matches!(read_body(body, 4).await, Err(RequestError::TooLarge { limit: 4 })));
+        assert_eq!(sending.await.expect("no panic"), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_disconnect_is_noticed_while_nothing_is_sent() {
+        let (sender, body) = stream_body();
+        let waiting = tokio::spawn(async move { sender.disconnected().await });
+        drop(body);
+        waiting.await.expect("it ends");
+    }
+}

@@ -1,0 +1,380 @@
+//! The rounds of one answer: what the provider is asked until the client has its answer.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Response, StatusCode, header},
+};
+use pegboard_core::estimate_tokens;
+use serde_json::Value;
+
+use crate::{
+    calls::{Calls, Delivery},
+    conversation::{self, Conversations, Declared, History, Link, Turn},
+    error::{self, RequestError},
+    forward::{self, Disconnected, Outgoing, StreamSender, Upstream},
+    report::{Counters, Report},
+    request::Template,
+    route::Route,
+    sse::FrameReader,
+    wires::{End, HiddenAnswer, Round, Said, Splicer, Wire},
+};
+
+/// Maximum size of an answer of the provider, and of what is kept of a streamed one.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// Maximum size of an event of a stream.
+const MAX_EVENT: usize = 16 << 20;
+
+/// Maximum size of an error of the provider.
+const MAX_ERROR: usize = 1 << 20;
+
+/// What the model has said in the rounds of one turn that the client does not see.
+#[derive(Debug, Default)]
+struct HiddenTurn {
+    /// The items of these rounds, with their answers.
+    items: Vec<String>,
+    /// Whether the first of these items were there before the first round.
+    is_prefetched: bool,
+    /// The number of these rounds.
+    rounds: usize,
+    /// Answers that go together with the client's next item.
+    parked: Vec<String>,
+    /// Whether the client sees something else than the model has said.
+    is_rewritten: bool,
+    /// A text for the end of the answer.
+    notice: Option<String>,
+}
+
+/// One answer for a client.
+pub(crate) struct Exchange {
+    pub(crate) wire: &'static dyn Wire,
+    pub(crate) route: Route,
+    pub(crate) upstream: Upstream,
+    pub(crate) outgoing: Outgoing,
+    pub(crate) template: Template,
+    pub(crate) history: History,
+    pub(crate) declared: Vec<Declared>,
+    /// A text that was added to the last item of the client.
+    pub(crate) note: Option<String>,
+    pub(crate) calls: Option<Calls>,
+    pub(crate) splicer: Box<dyn Splicer>,
+    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) max_rounds: usize,
+    pub(crate) report: Report,
+    /// The beginning of all conversations of the client with the provider.
+    pub(crate) root: Link,
+    pub(crate) hidden: HiddenRounds,
+}
+
+/// The hidden rounds of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct HiddenRounds(HiddenTurn);
+
+impl HiddenRounds {
+    /// Begins a turn with items that the client does not see.
+    pub(crate) fn starting_with(items: Vec<String>) -> Self {
+        Self(HiddenTurn { is_prefetched: !items.is_empty(), items, ..HiddenTurn::default() })
+    }
+}
+
+/// The next step after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The client has its answer.
+    Finish,
+    /// The model goes on.
+    Ask,
+}
+
+/// A stream to the client has ended early.
+enum Interrupted {
+    /// The client has disconnected.
+    Disconnected,
+    /// The client must see that the answer is incomplete.
+    Failed(RequestError),
+}
+
+impl From<Disconnected> for Interrupted {
+    fn from(_: Disconnected) -> Self {
+        Self::Disconnected
+    }
+}
+
+impl From<RequestError> for Interrupted {
+    fn from(error: RequestError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Exchange {
+    /// Asks the provider, and returns the response for the client.
+    pub(crate) async fn run(mut self) -> Result<Response<Body>, RequestError> {
+        let response = self.ask().await?;
+        if !response.status().is_success() {
+            let mut passed = forward::pass_response(response);
+            self.report.mark(passed.headers_mut());
+            return Ok(passed);
+        }
+        if is_event_stream(response.headers()) {
+            let mut head = Response::new(Body::empty());
+            *head.status_mut() = response.status();
+            *head.headers_mut() = self.response_headers(response.headers());
+            let (sender, body) = forward::stream_body();
+            tokio::spawn(self.stream(response, sender));
+            return Ok(head.map(|_| body));
+        }
+        self.answer(response).await
+    }
+
+    /// Sends the next request of the turn.
+    async fn ask(&mut self) -> Result<reqwest::Response, RequestError> {
+        let tools = self.wire.tool_list(&self.declared);
+        {
+            let mut numbers = self.counters.of(self.route);
+            numbers.tools_sent += self.declared.len() as u64;
+            numbers.definition_tokens_sent += estimate_tokens(&tools) as u64;
+        }
+        let is_last = self.hidden.0.rounds >= self.max_rounds;
+        let no_calls = is_last.then(|| self.wire.no_calls());
+        let body = self.template.render(&self.history.text, &self.hidden.0.items, &tools, no_calls);
+        self.upstream.send(&self.outgoing, body.into()).await
+    }
+
+    fn response_headers(&self, headers: &HeaderMap) -> HeaderMap {
+        let mut headers = forward::end_to_end(headers);
+        headers.remove(header::CONTENT_LENGTH);
+        self.report.mark(&mut headers);
+        headers
+    }
+
+    /// Answers with a stream until it is complete or the client disconnects.
+    async fn stream(mut self, response: reqwest::Response, sender: StreamSender) {
+        let ended = tokio::select! {
+            // The request to the provider is cancelled with the client's.
+            () = sender.disconnected() => return,
+            ended = self.stream_rounds(response, &sender) => ended,
+        };
+        if let Err(Interrupted::Failed(error)) = ended {
+            tracing::info!(route = self.route.as_str(), %error, "stream failed");
+            sender.fail(error).await;
+        }
+    }
+
+    async fn stream_rounds(
+        &mut self,
+        mut response: reqwest::Response,
+        sender: &StreamSender,
+    ) -> Result<(), Interrupted> {
+        loop {
+            let round = self.read_round(&mut response, sender).await?;
+            match round.end {
+                // The error was passed on.
+                End::Failed => return Ok(()),
+                End::Broken => return Err(RequestError::Incomplete.into()),
+                End::Complete | End::Stopped => {}
+            }
+            if self.close_round(round).await == Next::Finish {
+                // First, so that the client's next request finds it.
+                self.record().await;
+                let mut out = Vec::new();
+                self.splicer.finish(self.hidden.0.notice.as_deref(), &mut out);
+                return Ok(sender.send(out).await?);
+            }
+            response = self.ask().await?;
+            if !response.status().is_success() || !is_event_stream(response.headers()) {
+                self.counters.of(self.route).failed_rounds += 1;
+                let error = self.hidden_error(&mut response).await;
+                let mut out = Vec::new();
+                self.splicer.fail(&error, &mut out);
+                return Ok(sender.send(out).await?);
+            }
+        }
+    }
+
+    /// Reads the events of one response, and passes on what is the client's.
+    async fn read_round(
+        &mut self,
+        response: &mut reqwest::Response,
+        sender: &StreamSender,
+    ) -> Result<Round, Interrupted> {
+        let mut reader = FrameReader::new(MAX_EVENT);
+        let mut is_cut = false;
+        loop {
+            let mut out = Vec::new();
+            let (frames, is_end) = match response.chunk().await {
+                Ok(Some(chunk)) => {
+                    let too_large = |_| RequestError::AnswerTooLarge { limit: MAX_EVENT };
+                    (reader.push(&chunk).map_err(too_large)?, false)
+                }
+                Ok(None) => (reader.rest().into_iter().collect(), true),
+                Err(_) => {
+                    is_cut = true;
+                    (Vec::new(), true)
+                }
+            };
+            let Some(calls) = &mut self.calls else { return Err(RequestError::Incomplete.into()) };
+            for frame in &frames {
+                self.splicer.frame(frame, calls, &mut out);
+            }
+            if self.splicer.held_bytes() > MAX_ANSWER {
+                return Err(RequestError::AnswerTooLarge { limit: MAX_ANSWER }.into());
+            }
+            if !is_end {
+                sender.send(out).await?;
+                continue;
+            }
+            let mut round = self.splicer.end_round(calls, &mut out);
+            if is_cut && round.end != End::Failed {
+                round.end = End::Broken;
+            }
+            sender.send(out).await?;
+            return Ok(round);
+        }
+    }
+
+    /// Returns the error of a hidden round in the form of the route.
+    async fn hidden_error(&self, response: &mut reqwest::Response) -> Value {
+        let status = response.status();
+        let body = forward::read_answer(response, MAX_ERROR).await.unwrap_or_default();
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(error) if error.is_object() && error.get("error").is_some() => error,
+            _ => {
+                let status = if status.is_success() { StatusCode::BAD_GATEWAY } else { status };
+                error::body(self.route, status, "the provider rejected a request for found tools")
+            }
+        }
+    }
+
+    /// Answers with one body.
+    async fn answer(mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
+        loop {
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = forward::read_answer(&mut response, MAX_ANSWER).await?;
+            let parsed = serde_json::from_slice::<Value>(&body).ok().filter(|_| status.is_success());
+            let round = match (parsed, &mut self.calls) {
+                (Some(answer), Some(calls)) => self.splicer.answer(answer, calls),
+                _ => Round { end: End::Failed, ..Round::default() },
+            };
+            let is_usable = matches!(round.end, End::Complete | End::Stopped);
+            let is_finished = !is_usable || self.close_round(round).await == Next::Finish;
+            if !is_finished {
+                response = self.ask().await?;
+                continue;
+            }
+            self.counters.of(self.route).failed_rounds += u64::from(!is_usable && self.hidden.0.rounds > 0);
+            let is_same = self.hidden.0.rounds == 0 && !self.hidden.0.is_rewritten && !self.splicer.repeats_request();
+            let body = match is_usable {
+                true => {
+                    self.record().await;
+                    let notice = self.hidden.0.notice.take();
+                    if is_same { body } else { self.splicer.finish_answer(notice.as_deref()).into_bytes() }
+                }
+                false => body,
+            };
+            self.report.rounds = Some(self.hidden.0.rounds);
+            let mut response = Response::new(Body::from(body));
+            *response.status_mut() = status;
+            *response.headers_mut() = self.response_headers(&headers);
+            return Ok(response);
+        }
+    }
+
+    /// Answers the hidden calls of a round, and decides how to go on.
+    async fn close_round(&mut self, round: Round) -> Next {
+        self.hidden.0.is_rewritten |= round.is_rewritten || round.has_hidden_calls();
+        if !round.has_hidden_calls() {
+            self.hidden.0.items.extend(round.items);
+            return Next::Finish;
+        }
+        let answers = self.answer_hidden_calls(&round).await;
+        let parts: Vec<String> = answers.iter().map(|answer| self.wire.answer_part(answer)).collect();
+        self.hidden.0.items.extend(round.items);
+        if round.client_calls > 0 {
+            // All answers go together, and the client gives its own with its next request.
+            self.hidden.0.parked = parts;
+            return Next::Finish;
+        }
+        if self.hidden.0.rounds >= self.max_rounds {
+            self.hidden.0.parked = parts;
+            self.hidden.0.notice = Some(format!("The search for tools was stopped after {} rounds.", self.max_rounds));
+            return Next::Finish;
+        }
+        self.hidden.0.items.extend(self.wire.answer_items(&parts));
+        self.hidden.0.rounds += 1;
+        self.counters.of(self.route).hidden_rounds += 1;
+        Next::Ask
+    }
+
+    async fn answer_hidden_calls(&mut self, round: &Round) -> Vec<HiddenAnswer> {
+        let mut answers = round.rejected.clone();
+        let searches = round.searches.clone();
+        if searches.is_empty() {
+            return answers;
+        }
+        let Some(mut calls) = self.calls.take() else { return answers };
+        // A search may build an index.
+        let searched = tokio::task::spawn_blocking(move || {
+            let found: Vec<HiddenAnswer> = searches.iter().map(|call| calls.search(call)).collect();
+            (calls, found)
+        });
+        if let Ok((calls, found)) = searched.await {
+            self.declare_found(&calls, &found);
+            answers.extend(found);
+            self.calls = Some(calls);
+        }
+        answers
+    }
+
+    /// Declares the tools that answers refer to.
+    fn declare_found(&mut self, calls: &Calls, answers: &[HiddenAnswer]) {
+        if calls.delivery() != Delivery::Reference {
+            return;
+        }
+        for name in answers.iter().flat_map(|answer| &answer.references) {
+            let is_known = self.declared.iter().any(|tool| tool.name.as_deref() == Some(name));
+            let definition = calls.tools().definition(name).filter(|_| !is_known);
+            if let Some(definition) = definition.and_then(|definition| self.wire.deferred(definition)) {
+                self.declared.push(Declared { name: Some(name.clone()), definition });
+            }
+        }
+    }
+
+    /// Keeps what the client has not seen of the turn.
+    async fn record(&mut self) {
+        self.counters.of(self.route).cache_read_tokens += self.splicer.cache_read_tokens();
+        let hidden = &mut self.hidden.0;
+        let mut said = self.history.open.clone();
+        said.extend(self.splicer.said());
+        said.extend(&Said { text: hidden.notice.clone().unwrap_or_default(), ..Said::default() });
+        let mut items = std::mem::take(&mut self.history.open_items);
+        items.append(&mut hidden.items);
+        let is_hidden = hidden.is_rewritten || hidden.rounds > 0 || hidden.is_prefetched;
+        let turn = Turn {
+            items: is_hidden.then_some(items),
+            parked: hidden.parked.clone(),
+            note: self.note.clone(),
+            declared: self.declared.clone(),
+            response: self.splicer.response_ids().and_then(|(public, last)| (public != last).then_some(last)),
+        };
+        let link = conversation::after_model(&self.history.link, &said);
+        let ids = self.splicer.response_ids();
+        let response_link = ids.map(|(public, _)| conversation::after_response(&self.root, &public));
+        let conversations = Arc::clone(&self.conversations);
+        // A turn that is not kept is a miss later.
+        let _ = tokio::task::spawn_blocking(move || {
+            if let Some(link) = response_link {
+                conversations.put(link, turn.clone());
+            }
+            conversations.put(link, turn);
+        })
+        .await;
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}

@@ -1,0 +1,228 @@
+//! Gemini, in both versions of its API.
+
+mod splicer;
+
+use pegboard_discovery::ToolDefinition;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{ClientTool, HiddenAnswer, Said, Splicer, ToolChoice, Wire, searchable};
+use crate::{
+    calls::HeldCall,
+    catalog::CALL,
+    conversation::Declared,
+    json::{self, Object, quoted, text},
+};
+
+pub(crate) struct Gemini;
+
+/// The key of a list of functions in a tool.
+const FUNCTIONS: &str = "functionDeclarations";
+
+impl Wire for Gemini {
+    fn history_key(&self) -> &'static str {
+        "contents"
+    }
+
+    fn tools<'a>(&self, list: &'a RawValue) -> Result<Vec<ClientTool<'a>>, &'static str> {
+        let mut tools = Vec::new();
+        for raw in json::list(list).ok_or("unreadable-tools")? {
+            let tool = Object::parse(raw.get()).ok_or("unreadable-tools")?;
+            let mut keys = tool.fields().map(|(key, _)| key);
+            let Some(functions) = tool.get(FUNCTIONS) else {
+                let is_function = tool.has("function_declarations");
+                if is_function {
+                    return Err("unknown-tool-type");
+                }
+                // A tool of the provider, such as its search.
+                tools.push(ClientTool { raw, name: None, searchable: None, mark: None });
+                continue;
+            };
+            if keys.any(|key| key != FUNCTIONS) {
+                return Err("unknown-tool-type");
+            }
+            for function in json::list(functions).ok_or("unreadable-tools")? {
+                tools.push(client_function(function).ok_or("unreadable-tools")?);
+            }
+        }
+        Ok(tools)
+    }
+
+    fn tool_list(&self, declared: &[Declared]) -> String {
+        let (functions, others): (Vec<&Declared>, Vec<&Declared>) =
+            declared.iter().partition(|tool| tool.name.is_some());
+        let functions: Vec<&str> = functions.iter().map(|tool| tool.definition.as_str()).collect();
+        let mut list = format!("[{{\"{FUNCTIONS}\":[{}]}}", functions.join(","));
+        for tool in others {
+            list.push(',');
+            list.push_str(&tool.definition);
+        }
+        list.push(']');
+        list
+    }
+
+    fn definition(&self, tool: &ToolDefinition) -> String {
+        json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.input_schema})
+            .to_string()
+    }
+
+    fn bypass(&self, body: &Object<'_>) -> Option<&'static str> {
+        let settings = body.value("generationConfig").unwrap_or_default();
+        let candidates = settings["candidateCount"].as_u64().unwrap_or(1);
+        (candidates > 1).then_some("several-choices")
+    }
+
+    fn choice(&self, body: &Object<'_>) -> ToolChoice {
+        let config = body.value("toolConfig").unwrap_or_default();
+        match config["functionCallingConfig"]["allowedFunctionNames"].as_array().map(Vec::as_slice) {
+            None | Some([]) => ToolChoice::Free,
+            Some([Value::String(name)]) => ToolChoice::Forced(name.clone()),
+            Some(_) => ToolChoice::Unknown,
+        }
+    }
+
+    fn no_calls(&self) -> (&'static str, &'static str) {
+        ("toolConfig", r#"{"functionCallingConfig":{"mode":"NONE"}}"#)
+    }
+
+    fn said(&self, item: &Value) -> Option<Said> {
+        (item["role"] == "model").then(|| said_in(parts(item)))
+    }
+
+    fn answer_part(&self, answer: &HiddenAnswer) -> String {
+        let key = if answer.is_error { "error" } else { "output" };
+        let id = if answer.call.id.is_empty() { String::new() } else { format!("\"id\":{},", quoted(&answer.call.id)) };
+        let (name, text) = (quoted(&answer.call.name), quoted(&answer.text));
+        format!(r#"{{"functionResponse":{{{id}"name":{name},"response":{{"{key}":{text}}}}}}}"#)
+    }
+
+    fn answer_items(&self, parts: &[String]) -> Vec<String> {
+        if parts.is_empty() {
+            return Vec::new();
+        }
+        vec![format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))]
+    }
+
+    fn join_answers(&self, parts: &[String], next: &str) -> Vec<String> {
+        let own = Object::parse(next).and_then(|object| object.get("parts")).map(RawValue::get);
+        let Some(own) = own.filter(|own| own.starts_with('[')) else {
+            let mut items = self.answer_items(parts);
+            items.push(next.to_owned());
+            return items;
+        };
+        let own = own[1..own.len() - 1].trim();
+        let separator = if own.is_empty() || parts.is_empty() { "" } else { "," };
+        vec![json::with_field(next, "parts", Some(&format!("[{}{separator}{own}]", parts.join(","))))]
+    }
+
+    fn answered(&self, known: &[String], next: &str) -> String {
+        let known = known.iter().rev().find_map(|item| {
+            let item: Value = serde_json::from_str(item).ok()?;
+            (item["role"] == "model").then_some(item)
+        });
+        let called: Vec<HeldCall> = known.map(|item| said_in(parts(&item)).calls).unwrap_or_default();
+        if !called.iter().any(|call| call.name == CALL) {
+            return next.to_owned();
+        }
+        let Some(list) = Object::parse(next).and_then(|object| object.get("parts")).and_then(json::list) else {
+            return next.to_owned();
+        };
+        // The provider matches answers with calls by name.
+        let rename = |part: &&RawValue| {
+            let response = Object::parse(part.get()).and_then(|part| part.get("functionResponse"));
+            let Some(response) = response else { return part.get().to_owned() };
+            let name = Object::parse(response.get()).and_then(|response| response.text("name")).unwrap_or_default();
+            if called.iter().any(|call| call.name == name) {
+                return part.get().to_owned();
+            }
+            let renamed = json::with_field(response.get(), "name", Some(&quoted(CALL)));
+            json::with_field(part.get(), "functionResponse", Some(&renamed))
+        };
+        let parts: Vec<String> = list.iter().map(rename).collect();
+        json::with_field(next, "parts", Some(&format!("[{}]", parts.join(","))))
+    }
+
+    fn finished_search(&self, _answer: &HiddenAnswer) -> Option<Vec<String>> {
+        // A call without a signature is refused.
+        None
+    }
+
+    fn user_text(&self, item: &Value) -> Option<String> {
+        let parts = parts(item);
+        let is_text = item["role"] != "model" && !parts.iter().any(|part| part.get("functionResponse").is_some());
+        is_text.then(|| parts.iter().map(|part| text(part, "text")).collect())
+    }
+
+    fn with_note(&self, item: &str, note: &str) -> Option<String> {
+        let parts = Object::parse(item)?.get("parts")?;
+        let mut list: Vec<String> = json::list(parts)?.iter().map(|part| part.get().to_owned()).collect();
+        list.push(format!(r#"{{"text":{}}}"#, quoted(note)));
+        Some(json::with_field(item, "parts", Some(&format!("[{}]", list.join(",")))))
+    }
+
+    fn splicer(&self, _body: &Object<'_>) -> Box<dyn Splicer> {
+        Box::<splicer::GeminiSplicer>::default()
+    }
+}
+
+fn client_function(raw: &RawValue) -> Option<ClientTool<'_>> {
+    let function = Object::parse(raw.get())?;
+    let name = function.text("name")?;
+    let description = function.text("description").unwrap_or_default();
+    let schema = match function.get("parametersJsonSchema").filter(|_| function.has("parametersJsonSchema")) {
+        Some(schema) => Some(schema.to_owned()),
+        None => function.value("parameters").and_then(|mut schema| {
+            lower_types(&mut schema, 0);
+            RawValue::from_string(schema.to_string()).ok()
+        }),
+    };
+    let searchable = searchable(&name, &description, schema.as_deref());
+    Some(ClientTool { raw, name: Some(name), searchable: Some(searchable), mark: None })
+}
+
+/// Maximum depth of schemas that are adapted.
+const MAX_DEPTH: usize = 64;
+
+/// Writes the types of a schema of Gemini (`STRING`) like those of JSON Schema (`string`).
+fn lower_types(schema: &mut Value, depth: usize) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("nullable") == Some(&Value::Bool(true)) {
+                fields.remove("type");
+            }
+            for (key, value) in fields {
+                match value {
+                    Value::String(kind) if key == "type" => *kind = kind.to_lowercase(),
+                    value => lower_types(value, depth + 1),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| lower_types(item, depth + 1)),
+        _ => {}
+    }
+}
+
+/// Returns the parts of a content.
+fn parts(item: &Value) -> &[Value] {
+    item["parts"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns what the model has said in parts. Clients do not send its thoughts back.
+fn said_in(parts: &[Value]) -> Said {
+    let mut said = Said::default();
+    for part in parts.iter().filter(|part| part["thought"] != true) {
+        said.text.push_str(text(part, "text"));
+        said.calls.extend(part.get("functionCall").map(call_of));
+    }
+    said
+}
+
+fn call_of(call: &Value) -> HeldCall {
+    let arguments = call.get("args").map(Value::to_string).unwrap_or_default();
+    HeldCall { id: text(call, "id").to_owned(), name: text(call, "name").to_owned(), arguments }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+use super::*;
+
+#[test]
+fn answers_name_the_call_that_the_model_has_made() {
+    let known = [r#"{"role":"model","parts":[{"functionCall":{"name":"call_tool","args":{"name":"a"}}},{"functionCall":{"name":"b"}}]}"#.to_owned()];
+    let next = r#"{"role":"user","parts":[{"functionResponse":{"name":"a","response":{"x" : 1}}},{"functionResponse":{"name":"b","response":{}}},{"text":"t"}]}"#;
+    let expected = next.replace(r#""name":"a""#, r#""name":"call_tool""#);
+    assert_eq!(Gemini.answered(&known, next), expected);
+    let direct = [r#"{"role":"model","parts":[{"functionCall":{"name":"a"}}]}"#.to_owned()];
+    assert_eq!(Gemini.answered(&direct, next), next);
+}
+
+#[test]
+fn lists_of_tools() {
+    let check = |list: &str, expected: Result<Vec<Option<&str>>, &str>| {
+        let raw = RawValue::from_string(list.to_owned()).expect("JSON");
+        let found = Gemini.tools(&raw).map(|tools| tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>());
+        let expected = expected.map(|names| names.into_iter().map(|name| name.map(str::to_owned)).collect());
+        assert_eq!(found, expected, "{list}");
+    };
+    check(
+        r#"[{"functionDeclarations":[{"name":"a"},{"name":"b"}]},{"googleSearch":{}}]"#,
+        Ok(vec![Some("a"), Some("b"), None]),
+    );
+    check(r#"[{"function_declarations":[{"name":"a"}]}]"#, Err("unknown-tool-type"));
+    check(r#"[{"functionDeclarations":[{}]}]"#, Err("unreadable-tools"));
+    let declared = |name: Option<&str>, definition: &str| Declared {
+        name: name.map(str::to_owned),
+        definition: definition.to_owned(),
+    };
+    let list = Gemini.tool_list(&[declared(Some("a"), "1"), declared(None, "2"), declared(Some("b"), "3")]);
+    assert_eq!(list, r#"[{"functionDeclarations":[1,3]},2]"#);
+}
+
+#[test]
+fn types_of_schemas() {
+    let mut schema = json!({"type": "OBJECT", "properties": {"type": {"type": "STRING", "enum": ["A"]}, "x": {"type": "INTEGER", "nullable": true}}});
+    lower_types(&mut schema, 0);
+    let expected =
+        json!({"type": "object", "properties": {"type": {"type": "string", "enum": ["A"]}, "x": {"nullable": true}}});
+    assert_eq!(schema, expected);
+}

@@ -1,0 +1,81 @@
+use super::*;
+use crate::wires::append_text;
+
+#[test]
+fn answers_join_the_next_message() {
+    let parts = [r#"{"type":"tool_result","tool_use_id":"s"}"#.to_owned()];
+    let check = |next: &str, expected: &[&str]| assert_eq!(Messages.join_answers(&parts, next), expected, "{next}");
+    check(
+        r#"{"role":"user","content":[ {"type":"tool_result","tool_use_id":"c"} ]}"#,
+        &[
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"s"},{"type":"tool_result","tool_use_id":"c"}]}"#,
+        ],
+    );
+    check(
+        r#"{"role":"user","content":"Hi"}"#,
+        &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"s"},{"type":"text","text":"Hi"}]}"#],
+    );
+    check(
+        r#"{"role":"user","content":[]}"#,
+        &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"s"}]}"#],
+    );
+    let system = r#"{"role":"system","content":"x"}"#;
+    check(system, &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"s"}]}"#, system]);
+}
+
+#[test]
+fn kinds_of_tools() {
+    let check = |tool: &str, expected: Result<bool, &str>| {
+        let raw = RawValue::from_string(format!("[{tool}]")).expect("JSON");
+        let found = Messages.tools(&raw).map(|tools| tools[0].searchable.is_some());
+        assert_eq!(found, expected, "{tool}");
+    };
+    check(r#"{"name":"a","input_schema":{}}"#, Ok(true));
+    check(r#"{"type":"custom","name":"a","input_schema":{},"allowed_callers":["direct"]}"#, Ok(true));
+    check(r#"{"name":"a","input_schema":{},"allowed_callers":["code_execution_20250825"]}"#, Ok(false));
+    check(r#"{"type":"web_search_20250305","name":"web_search"}"#, Ok(false));
+    check(r#"{"type":"mcp_toolset","mcp_server_name":"x"}"#, Ok(false));
+    check(r#"{"type":"mcp_toolset","default_config":{"defer_loading":true}}"#, Err("already-deferred"));
+    check(r#"{"name":"a","input_schema":{},"defer_loading":false}"#, Err("already-deferred"));
+    check(r#"{"type":"tool_search_tool_regex","name":"tool_search_tool_regex"}"#, Err("already-deferred"));
+    check(r#"{"type":"telepathy_20270101","name":"a"}"#, Err("unknown-tool-type"));
+}
+
+#[test]
+fn histories_that_are_not_changed() {
+    let check = |content: &str, expected: Option<&str>| {
+        let item: Value = serde_json::from_str(&format!(r#"{{"role":"user","content":[{content}]}}"#)).expect("JSON");
+        assert_eq!(Messages.item_bypass(&item), expected, "{content}");
+    };
+    check(r#"{"type":"tool_result","content":[{"type":"tool_reference","tool_name":"a"}]}"#, Some("already-deferred"));
+    check(r#"{"type":"tool_addition","tool":{}}"#, Some("already-deferred"));
+    check(r#"{"type":"tool_result","content":"tool_reference"}"#, None);
+    check(r#"{"type":"text","text":"tool_reference"}"#, None);
+}
+
+#[test]
+fn marks_move_and_thinking_goes() {
+    let known =
+        [r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"1"}]}"#.to_owned()];
+    let sent = [r#"{"role":"assistant","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}"#
+        .to_owned()];
+    let marked = r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"1","cache_control":{"type":"ephemeral"}}]}"#;
+    assert_eq!(Messages.keep_marks(&known, &sent), [marked]);
+    assert_eq!(Messages.keep_marks(&known, &known), known);
+    let thinking = r#"{"role":"assistant","content":[{"type":"thinking","signature":"s"},{"type":"text","text":"a"}]}"#;
+    assert_eq!(Messages.without_thinking(thinking), r#"{"role":"assistant","content":[{"type":"text","text":"a"}]}"#);
+    assert_eq!(Messages.without_thinking(&known[0]), known[0]);
+    let mut content = json!("Hi");
+    append_text(&mut content, "note").expect("a text");
+    assert_eq!(content, "Hi\n\nnote");
+}
+
+#[test]
+fn references_only_where_they_are_known_to_work() {
+    let check = |model: &str, expected: bool| assert_eq!(Messages.has_references(model), expected, "{model}");
+    check("claude-opus-4-8", true);
+    check("claude-haiku-4-5-20251001", true);
+    check("claude-opus-4-1", false);
+    check("MiniMax-M3", false);
+    check("claude-saga-9", false);
+}

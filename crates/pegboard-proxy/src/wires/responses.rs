@@ -1,0 +1,215 @@
+//! OpenAI Responses.
+
+mod splicer;
+
+use std::borrow::Cow;
+
+use pegboard_discovery::ToolDefinition;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{ClientTool, HiddenAnswer, Said, Splicer, ToolChoice, Wire, append_text, searchable};
+use crate::{
+    calls::HeldCall,
+    json::{self, Object, quoted, text},
+};
+
+pub(crate) struct Responses;
+
+/// Types of tools that are never deferred, up to their version: the provider executes them, or their input is no JSON.
+const BUILT_IN: [&str; 11] = [
+    "custom",
+    "web_search",
+    "file_search",
+    "computer",
+    "code_interpreter",
+    "image_generation",
+    "local_shell",
+    "shell",
+    "apply_patch",
+    "mcp",
+    "programmatic_tool_calling",
+];
+
+/// Types of items that the client writes.
+const CLIENT_ITEMS: [&str; 8] = [
+    "message",
+    "function_call_output",
+    "custom_tool_call_output",
+    "computer_call_output",
+    "local_shell_call_output",
+    "shell_call_output",
+    "apply_patch_call_output",
+    "mcp_approval_response",
+];
+
+/// Types of items that the model writes.
+const MODEL_ITEMS: [&str; 15] = [
+    "reasoning",
+    "function_call",
+    "custom_tool_call",
+    "web_search_call",
+    "file_search_call",
+    "computer_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "mcp_call",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "compaction",
+];
+
+impl Wire for Responses {
+    fn history_key(&self) -> &'static str {
+        "input"
+    }
+
+    fn items<'a>(&self, history: &'a RawValue) -> Option<Vec<Cow<'a, str>>> {
+        if history.get().starts_with('"') {
+            return Some(vec![Cow::Owned(format!(r#"{{"role":"user","content":{}}}"#, history.get()))]);
+        }
+        Some(json::list(history)?.into_iter().map(|item| Cow::Borrowed(item.get())).collect())
+    }
+
+    fn tools<'a>(&self, list: &'a RawValue) -> Result<Vec<ClientTool<'a>>, &'static str> {
+        json::list(list).ok_or("unreadable-tools")?.into_iter().map(client_tool).collect()
+    }
+
+    fn definition(&self, tool: &ToolDefinition) -> String {
+        let ToolDefinition { name, description, input_schema } = tool;
+        json!({"type": "function", "name": name, "description": description, "parameters": input_schema, "strict": false})
+            .to_string()
+    }
+
+    fn bypass(&self, body: &Object<'_>) -> Option<&'static str> {
+        if body.is_true("background") {
+            return Some("background");
+        }
+        body.has("conversation").then_some("conversation")
+    }
+
+    fn choice(&self, body: &Object<'_>) -> ToolChoice {
+        match body.value("tool_choice") {
+            None => ToolChoice::Free,
+            Some(Value::String(choice)) if ["auto", "none", "required"].contains(&choice.as_str()) => ToolChoice::Free,
+            Some(choice) => match (text(&choice, "type"), text(&choice, "name")) {
+                ("function" | "custom", name) if !name.is_empty() => ToolChoice::Forced(name.to_owned()),
+                _ => ToolChoice::Unknown,
+            },
+        }
+    }
+
+    fn no_calls(&self) -> (&'static str, &'static str) {
+        ("tool_choice", "\"none\"")
+    }
+
+    fn previous(&self, body: &Object<'_>) -> Option<String> {
+        body.text(PREVIOUS)
+    }
+
+    fn previous_key(&self) -> &'static str {
+        PREVIOUS
+    }
+
+    fn said(&self, item: &Value) -> Option<Said> {
+        match (kind_of(item), text(item, "role")) {
+            ("message", "assistant") => {
+                Some(Said { text: super::chat::content_text(&item["content"]), calls: Vec::new() })
+            }
+            ("function_call", _) => Some(Said { text: String::new(), calls: vec![call_of(item)] }),
+            ("custom_tool_call", _) => {
+                let call = HeldCall { arguments: text(item, "input").to_owned(), ..call_of(item) };
+                Some(Said { text: String::new(), calls: vec![call] })
+            }
+            (kind, _) => MODEL_ITEMS.contains(&kind).then(Said::default),
+        }
+    }
+
+    fn item_bypass(&self, item: &Value) -> Option<&'static str> {
+        match kind_of(item) {
+            "tool_search_call" | "tool_search_output" | "additional_tools" => Some("already-deferred"),
+            "function_call" if item.get("namespace").is_some_and(|namespace| !namespace.is_null()) => {
+                Some("already-deferred")
+            }
+            kind if CLIENT_ITEMS.contains(&kind) || MODEL_ITEMS.contains(&kind) => None,
+            _ => Some("unknown-item"),
+        }
+    }
+
+    fn answer_part(&self, answer: &HiddenAnswer) -> String {
+        let (id, text) = (quoted(&answer.call.id), quoted(&answer.text));
+        format!(r#"{{"type":"function_call_output","call_id":{id},"output":{text}}}"#)
+    }
+
+    fn answer_items(&self, parts: &[String]) -> Vec<String> {
+        parts.to_vec()
+    }
+
+    fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {
+        let HeldCall { id, name, arguments } = &answer.call;
+        let call = json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments});
+        Some(vec![call.to_string(), self.answer_part(answer)])
+    }
+
+    fn user_text(&self, item: &Value) -> Option<String> {
+        let is_user = kind_of(item) == "message" && item["role"] == "user";
+        is_user.then(|| super::chat::content_text(&item["content"]))
+    }
+
+    fn with_note(&self, item: &str, note: &str) -> Option<String> {
+        let mut item: Value = serde_json::from_str(item).ok()?;
+        match item.get_mut("content")? {
+            Value::Array(parts) => parts.push(json!({"type": "input_text", "text": note})),
+            content => append_text(content, note)?,
+        }
+        Some(item.to_string())
+    }
+
+    fn splicer(&self, body: &Object<'_>) -> Box<dyn Splicer> {
+        // What the provider does not store, it accepts again only in encrypted form.
+        let is_stored = body.get("store").is_none_or(|store| store.get() != "false");
+        Box::new(splicer::ResponsesSplicer::new(is_stored, self.previous(body)))
+    }
+}
+
+/// The key of the response that a request goes on from.
+const PREVIOUS: &str = "previous_response_id";
+
+fn kind_of(item: &Value) -> &str {
+    match text(item, "type") {
+        "" if item.get("role").is_some() => "message",
+        kind => kind,
+    }
+}
+
+/// Returns a call as it is in items.
+fn call_of(item: &Value) -> HeldCall {
+    HeldCall {
+        id: text(item, "call_id").to_owned(),
+        name: text(item, "name").to_owned(),
+        arguments: text(item, "arguments").to_owned(),
+    }
+}
+
+fn client_tool(raw: &RawValue) -> Result<ClientTool<'_>, &'static str> {
+    let tool = Object::parse(raw.get()).ok_or("unreadable-tools")?;
+    let kind = tool.text("type").ok_or("unreadable-tools")?;
+    if tool.get("defer_loading").is_some() || ["namespace", "tool_search"].contains(&kind.as_str()) {
+        return Err("already-deferred");
+    }
+    let name = tool.text("name");
+    if kind != "function" {
+        let is_known = BUILT_IN.iter().any(|built_in| kind.starts_with(built_in));
+        return if is_known {
+            Ok(ClientTool { raw, name, searchable: None, mark: None })
+        } else {
+            Err("unknown-tool-type")
+        };
+    }
+    let name = name.ok_or("unreadable-tools")?;
+    let schema = tool.get("parameters").filter(|_| tool.has("parameters"));
+    let searchable = searchable(&name, &tool.text("description").unwrap_or_default(), schema);
+    Ok(ClientTool { raw, name: Some(name), searchable: Some(searchable), mark: None })
+}

@@ -1,0 +1,465 @@
+//! Answers of several rounds as one answer of Responses.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{PREVIOUS, call_of, kind_of};
+use crate::{
+    calls::{Callee, Calls, HeldCall, Resolved},
+    catalog::ToolSet,
+    json::{add_numbers, quoted, text},
+    sse::{self, Frame},
+    wires::{End, HiddenAnswer, Round, Said, Splicer},
+};
+
+/// Stands for the tools of the client until a response is written. They may be large, and are never parsed again.
+const TOOLS_PLACE: &str = "\u{0}tools";
+
+/// An item of the current round.
+#[derive(Debug)]
+struct ItemState {
+    /// Its place at the provider.
+    index: u64,
+    /// As it is once it is complete.
+    item: Option<Value>,
+    callee: Callee,
+    /// Its place at the client; `None` if it is held.
+    public_index: Option<usize>,
+    /// The call that the client got instead, or the answer that the model gets.
+    outcome: Option<Result<HeldCall, HiddenAnswer>>,
+}
+
+#[derive(Debug, Default)]
+struct CurrentRound {
+    items: Vec<ItemState>,
+    end: Option<End>,
+}
+
+#[derive(Debug)]
+pub(super) struct ResponsesSplicer {
+    is_stored: bool,
+    /// The response that the client's request goes on from, by the client's id.
+    previous: Option<String>,
+    /// The tools of the client. Responses repeat the request, and clients must see their own.
+    tools: Option<Arc<ToolSet>>,
+    /// The choice of tools in the first round; the last one may have another.
+    choice: Value,
+    said: Said,
+    rounds: usize,
+    /// The id for the client.
+    id: String,
+    /// The id of the newest round.
+    last_id: String,
+    sequence: u64,
+    /// The items that the client has seen; those of the current round once they are complete.
+    output: Vec<Value>,
+    usage: Value,
+    round: CurrentRound,
+    /// The final event of the newest round, and its bytes.
+    last: Option<(Value, Vec<u8>)>,
+    held: usize,
+}
+
+impl Splicer for ResponsesSplicer {
+    fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>) {
+        let event = frame.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
+        let Some(mut event) = event else { return out.extend_from_slice(&frame.raw) };
+        self.held += frame.raw.len();
+        self.tools.get_or_insert_with(|| calls.shared_tools());
+        match text(&event, "type").to_owned().as_str() {
+            "response.created" | "response.queued" | "response.in_progress" => {
+                text(&event["response"], "id").clone_into(&mut self.last_id);
+                if self.rounds == 0 {
+                    self.id.clone_from(&self.last_id);
+                    self.choice = event["response"]["tool_choice"].clone();
+                    self.write(&mut event, &frame.raw, false, out);
+                }
+            }
+            "response.completed" => self.end(End::Complete, event, &frame.raw),
+            "response.incomplete" => self.end(End::Stopped, event, &frame.raw),
+            "response.failed" => {
+                self.round.end = Some(End::Failed);
+                event["response"]["id"] = self.id.clone().into();
+                self.write(&mut event, &frame.raw, self.rounds > 0, out);
+            }
+            "error" => {
+                self.round.end = Some(End::Failed);
+                self.write(&mut event, &frame.raw, false, out);
+            }
+            "response.output_item.added" => self.start_item(event, &frame.raw, calls, out),
+            "response.output_item.done" => self.stop_item(event, &frame.raw, calls, out),
+            _ => self.item_event(event, &frame.raw, out),
+        }
+    }
+
+    fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {
+        let end = self.round.end.unwrap_or(End::Broken);
+        self.close_round(end)
+    }
+
+    fn finish(&mut self, notice: Option<&str>, out: &mut Vec<u8>) {
+        if let Some(notice) = notice {
+            self.write_message(notice, out);
+        }
+        let Some((mut event, raw)) = self.last.take() else { return };
+        let is_other = self.rounds > 1 || self.output.len() != count_items(&event["response"]);
+        let is_changed =
+            is_other || self.output.iter().ne(event["response"]["output"].as_array().into_iter().flatten());
+        if is_changed {
+            self.complete(event.get_mut("response"));
+        }
+        self.write(&mut event, &raw, is_changed, out);
+    }
+
+    fn answer(&mut self, answer: Value, calls: &mut Calls) -> Round {
+        text(&answer, "id").clone_into(&mut self.last_id);
+        self.tools.get_or_insert_with(|| calls.shared_tools());
+        if self.rounds == 0 {
+            self.id.clone_from(&self.last_id);
+            self.choice = answer["tool_choice"].clone();
+        }
+        let Some(items) = answer["output"].as_array().cloned() else { return self.close_round(End::Failed) };
+        let end = if answer["status"] == "incomplete" { End::Stopped } else { End::Complete };
+        for (index, item) in items.into_iter().enumerate() {
+            let callee = callee_of(&item, calls);
+            let mut state =
+                ItemState { index: index as u64, item: Some(item.clone()), callee, public_index: None, outcome: None };
+            if callee == Callee::Client {
+                state.public_index = Some(self.output.len());
+                self.output.push(item);
+            } else if let Some(call) = resolve(&mut state, calls) {
+                self.output.push(public_call(&item, &call));
+            }
+            self.round.items.push(state);
+        }
+        self.last = Some((json!({"response": answer}), Vec::new()));
+        self.close_round(end)
+    }
+
+    fn finish_answer(&mut self, notice: Option<&str>) -> String {
+        if let Some(notice) = notice {
+            let item = self.message(notice);
+            self.output.push(item);
+        }
+        let (mut event, _) = self.last.take().unwrap_or_default();
+        self.complete(event.get_mut("response"));
+        let mut response = event["response"].take();
+        self.put_request(&mut response);
+        self.with_tools(response.to_string())
+    }
+
+    fn repeats_request(&self) -> bool {
+        self.last.as_ref().is_some_and(|(event, _)| event["response"].get("tools").is_some())
+    }
+
+    fn fail(&mut self, error: &Value, out: &mut Vec<u8>) {
+        let error = &error["error"];
+        let mut event = json!({
+            "type": "error",
+            "code": error["code"],
+            "message": error["message"],
+            "param": error["param"],
+            "sequence_number": 0
+        });
+        self.write(&mut event, &[], true, out);
+    }
+
+    fn said(&self) -> &Said {
+        &self.said
+    }
+
+    fn cache_read_tokens(&self) -> u64 {
+        self.usage.pointer("/input_tokens_details/cached_tokens").and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    fn response_ids(&self) -> Option<(String, String)> {
+        (!self.id.is_empty() && !self.last_id.is_empty()).then(|| (self.id.clone(), self.last_id.clone()))
+    }
+}
+
+impl ResponsesSplicer {
+    pub(super) fn new(is_stored: bool, previous: Option<String>) -> Self {
+        Self {
+            is_stored,
+            previous,
+            tools: None,
+            choice: Value::Null,
+            said: Said::default(),
+            rounds: 0,
+            id: String::new(),
+            last_id: String::new(),
+            sequence: 0,
+            output: Vec::new(),
+            usage: Value::Null,
+            round: CurrentRound::default(),
+            last: None,
+            held: 0,
+        }
+    }
+
+    /// Appends an event with the next number of the client's stream.
+    fn write(&mut self, event: &mut Value, raw: &[u8], is_changed: bool, out: &mut Vec<u8>) {
+        let mut is_changed = is_changed | event.get_mut("response").is_some_and(|response| self.put_request(response));
+        if let Some(number) = event.get_mut("sequence_number") {
+            if number.as_u64() != Some(self.sequence) {
+                *number = self.sequence.into();
+                is_changed = true;
+            }
+            self.sequence += 1;
+        }
+        if is_changed {
+            let kind = text(event, "type").to_owned();
+            sse::write(Some(&kind), &self.with_tools(event.to_string()), out);
+        } else {
+            out.extend_from_slice(raw);
+        }
+    }
+
+    /// Puts what the client has asked into a response, which repeats what the provider was asked; returns whether that
+    /// is something else.
+    fn put_request(&self, response: &mut Value) -> bool {
+        let mut is_changed = false;
+        if self.tools.is_some() && response.get("tools").is_some_and(Value::is_array) {
+            response["tools"] = TOOLS_PLACE.into();
+            is_changed = true;
+        }
+        let is_other = |previous: &&String| response.get(PREVIOUS).is_some_and(|known| known != previous.as_str());
+        if let Some(previous) = self.previous.as_ref().filter(is_other) {
+            response[PREVIOUS] = previous.clone().into();
+            is_changed = true;
+        }
+        if response.get("tool_choice").is_some_and(|choice| *choice != self.choice) && !self.choice.is_null() {
+            response["tool_choice"] = self.choice.clone();
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// Writes the client's tools in their place, as the client wrote them.
+    fn with_tools(&self, json: String) -> String {
+        let place = format!("\"tools\":{}", quoted(TOOLS_PLACE));
+        match &self.tools {
+            Some(tools) if json.contains(&place) => json.replacen(&place, &format!("\"tools\":{}", tools.source()), 1),
+            _ => json,
+        }
+    }
+
+    fn end(&mut self, end: End, event: Value, raw: &[u8]) {
+        self.round.end = Some(end);
+        text(&event["response"], "id").clone_into(&mut self.last_id);
+        self.last = Some((event, raw.to_owned()));
+    }
+
+    fn start_item(&mut self, mut event: Value, raw: &[u8], calls: &Calls, out: &mut Vec<u8>) {
+        let index = event["output_index"].as_u64().unwrap_or_default();
+        let callee = callee_of(&event["item"], calls);
+        let mut state = ItemState { index, item: None, callee, public_index: None, outcome: None };
+        if callee == Callee::Client {
+            let public = self.output.len();
+            state.public_index = Some(public);
+            // Its place is taken until it is complete.
+            self.output.push(event["item"].clone());
+            let is_moved = place(&mut event, public);
+            self.write(&mut event, raw, is_moved, out);
+        }
+        self.round.items.push(state);
+    }
+
+    /// Passes an event about an item on, unless the item is held.
+    fn item_event(&mut self, mut event: Value, raw: &[u8], out: &mut Vec<u8>) {
+        let Some(index) = event["output_index"].as_u64() else { return self.write(&mut event, raw, false, out) };
+        let known = self.round.items.iter().find(|item| item.index == index);
+        let public = known.map(|item| item.public_index);
+        match public {
+            Some(Some(public)) => {
+                let is_moved = place(&mut event, public);
+                self.write(&mut event, raw, is_moved, out);
+            }
+            Some(None) => {}
+            None => self.write(&mut event, raw, false, out),
+        }
+    }
+
+    fn stop_item(&mut self, mut event: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
+        let index = event["output_index"].as_u64().unwrap_or_default();
+        if !self.round.items.iter().any(|item| item.index == index) {
+            // Some providers leave out the beginning.
+            self.start_item(event.clone(), &[], calls, &mut Vec::new());
+        }
+        let Some(at) = self.round.items.iter().position(|item| item.index == index) else { return };
+        let item = event["item"].clone();
+        let state = &mut self.round.items[at];
+        state.item = Some(item.clone());
+        if let Some(public) = state.public_index {
+            self.output[public] = item;
+            let is_moved = place(&mut event, public);
+            return self.write(&mut event, raw, is_moved, out);
+        }
+        if let Some(call) = resolve(state, calls) {
+            self.write_call(&public_call(&item, &call), out);
+        }
+    }
+
+    /// Appends a whole call in the events in which calls are streamed.
+    fn write_call(&mut self, item: &Value, out: &mut Vec<u8>) {
+        let (index, id, arguments) = (self.output.len(), item["id"].clone(), item["arguments"].clone());
+        let mut begun = item.clone();
+        begun["arguments"] = "".into();
+        begun["status"] = "in_progress".into();
+        let added = json!({"type": "response.output_item.added", "output_index": index, "item": begun});
+        let delta = json!({
+            "type": "response.function_call_arguments.delta", "item_id": id, "output_index": index, "delta": arguments
+        });
+        let done = json!({
+            "type": "response.function_call_arguments.done", "item_id": id, "output_index": index,
+            "name": item["name"], "arguments": arguments
+        });
+        let ended = json!({"type": "response.output_item.done", "output_index": index, "item": item});
+        self.output.push(item.clone());
+        self.write_all([added, delta, done, ended], out);
+    }
+
+    /// Appends a message of the model in the events in which messages are streamed.
+    fn write_message(&mut self, message: &str, out: &mut Vec<u8>) {
+        let (index, item) = (self.output.len(), self.message(message));
+        let id = item["id"].clone();
+        let mut begun = item.clone();
+        begun["content"] = json!([]);
+        begun["status"] = "in_progress".into();
+        let part = item["content"][0].clone();
+        let mut empty = part.clone();
+        empty["text"] = "".into();
+        let at = json!({"item_id": id, "output_index": index, "content_index": 0});
+        let event = |kind: &str, key: &str, value: Value| {
+            let mut event = json!({"type": kind});
+            at.as_object().into_iter().flatten().for_each(|(key, value)| event[key.as_str()] = value.clone());
+            event[key] = value;
+            event
+        };
+        let added = json!({"type": "response.output_item.added", "output_index": index, "item": begun});
+        let ended = json!({"type": "response.output_item.done", "output_index": index, "item": item});
+        let mut delta = event("response.output_text.delta", "delta", message.into());
+        delta["logprobs"] = json!([]);
+        let mut done = event("response.output_text.done", "text", message.into());
+        done["logprobs"] = json!([]);
+        let events = [
+            added,
+            event("response.content_part.added", "part", empty),
+            delta,
+            done,
+            event("response.content_part.done", "part", part),
+            ended,
+        ];
+        self.output.push(item);
+        self.write_all(events, out);
+    }
+
+    fn write_all<const N: usize>(&mut self, events: [Value; N], out: &mut Vec<u8>) {
+        for mut event in events {
+            event["sequence_number"] = 0.into();
+            self.write(&mut event, &[], true, out);
+        }
+    }
+
+    /// Returns a message of the model.
+    fn message(&self, message: &str) -> Value {
+        let part = json!({"type": "output_text", "text": message, "annotations": [], "logprobs": []});
+        let id = format!("msg_{}_{}", self.id.trim_start_matches("resp_"), self.output.len());
+        json!({"id": id, "type": "message", "status": "completed", "role": "assistant", "content": [part]})
+    }
+
+    /// Makes a final response one of all rounds.
+    fn complete(&self, response: Option<&mut Value>) {
+        if let Some(response) = response {
+            response["id"] = self.id.clone().into();
+            response["output"] = self.output.clone().into();
+            if !self.usage.is_null() {
+                response["usage"] = self.usage.clone();
+            }
+        }
+    }
+
+    /// Ends the round, and returns what became of it.
+    fn close_round(&mut self, end: End) -> Round {
+        let round = std::mem::take(&mut self.round);
+        self.rounds += 1;
+        if let Some(usage) = self.last.as_ref().map(|(event, _)| &event["response"]["usage"]) {
+            add_numbers(&mut self.usage, usage);
+        }
+        let mut result = Round { end, ..Round::default() };
+        for state in round.items {
+            let Some(item) = state.item else {
+                result.is_rewritten |= state.callee != Callee::Client;
+                continue;
+            };
+            match (state.callee, state.outcome) {
+                (Callee::Client, _) => {
+                    if let Some(said) = crate::wires::Wire::said(&super::Responses, &item) {
+                        result.client_calls += said.calls.len();
+                        self.said.extend(&said);
+                    }
+                }
+                (_, Some(Ok(call))) => {
+                    (result.client_calls, result.is_rewritten) = (result.client_calls + 1, true);
+                    self.said.calls.push(call);
+                }
+                (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
+                (Callee::Search, None) if end == End::Complete => result.searches.push(call_of(&item)),
+                // The model was stopped in the middle of it.
+                _ => {
+                    result.is_rewritten = true;
+                    continue;
+                }
+            }
+            let is_lost =
+                kind_of(&item) == "reasoning" && !self.is_stored && text(&item, "encrypted_content").is_empty();
+            if !is_lost {
+                result.items.push(item.to_string());
+            }
+        }
+        result
+    }
+}
+
+fn count_items(response: &Value) -> usize {
+    response["output"].as_array().map_or(0, Vec::len)
+}
+
+fn callee_of(item: &Value, calls: &Calls) -> Callee {
+    if kind_of(item) == "function_call" { calls.callee(text(item, "name")) } else { Callee::Client }
+}
+
+/// Sets the place of an item; returns whether it was another one.
+fn place(event: &mut Value, public: usize) -> bool {
+    let is_moved = event["output_index"].as_u64() != Some(public as u64);
+    event["output_index"] = public.into();
+    is_moved
+}
+
+/// Decides about a held call of `call_tool`; returns the call for the client.
+fn resolve(state: &mut ItemState, calls: &mut Calls) -> Option<HeldCall> {
+    let item = state.item.as_ref().filter(|_| state.callee == Callee::Call)?;
+    match calls.resolve(&call_of(item)) {
+        Resolved::Client(call) => {
+            state.outcome = Some(Ok(call.clone()));
+            Some(call)
+        }
+        Resolved::Rejected(answer) => {
+            state.outcome = Some(Err(answer));
+            None
+        }
+    }
+}
+
+/// Returns the item of a call as the client gets it.
+fn public_call(item: &Value, call: &HeldCall) -> Value {
+    let mut public = item.clone();
+    public["name"] = call.name.clone().into();
+    public["arguments"] = call.arguments.clone().into();
+    public
+}
