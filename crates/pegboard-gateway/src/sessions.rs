@@ -3,6 +3,7 @@
 mod begin;
 mod inbox;
 mod open;
+mod replay;
 mod saved;
 mod session;
 
@@ -25,11 +26,14 @@ use pegboard_mcp::{
 use pegboard_upstream::{ClientOwner, Fleet, State, Upstream};
 use serde_json::value::RawValue;
 
-pub(crate) use self::session::{ClientSession, SessionStart};
 use self::{open::OpenSessions, saved::SavedSessions};
+pub(crate) use self::{
+    replay::{Reader, Resumed, STANDALONE},
+    session::{ClientSession, SessionStart},
+};
 use crate::{
     caller::Viewer,
-    catalog::{CatalogView, directory::Difference},
+    catalog::{CatalogView, directory::Difference, own::ClientRef},
     exchange::log_level_rank,
     greetings::Greetings,
     lock,
@@ -165,12 +169,13 @@ impl Sessions {
         self.subscriptions.unsubscribe_all(&session.viewer(), subscriber(session), subscribed);
     }
 
-    /// Drops sessions that were not used for so long.
+    /// Drops sessions that were not used for so long, and what was kept for clients that did not reconnect.
     pub(crate) fn expire(&self, limit: Duration) {
         for session in self.open.expire(limit) {
             tracing::debug!(session = session.owner, "idle session dropped from memory");
             self.end(&session);
         }
+        self.all().iter().for_each(|session| session.replay.sweep());
     }
 
     /// Ends the streams of all sessions for messages that belong to no request.
@@ -193,14 +198,24 @@ impl Sessions {
     /// Updates all sessions to the current catalog and settings; notifies those whose list has
     /// changed.
     pub(crate) fn refresh(&self, difference: &Difference) {
-        let catalog = self.catalog.catalog();
         for session in self.all() {
-            self.refresh_session(&session, &catalog, difference);
+            self.refresh_session(&session, difference);
+        }
+    }
+
+    /// Updates the session of an owner to the tools that only its own connections have.
+    pub(crate) fn refresh_own_tools(&self, owner: ClientOwner) {
+        for session in self.all().into_iter().filter(|session| owner_of(session) == owner) {
+            let client = ClientRef::of_session(&session, session.viewer());
+            let directory = self.catalog.directory_for(&self.setups.current(), &client);
+            let Some(catalog) = &directory.catalog else { continue };
+            let difference = Difference::of_tools(catalog, lock(&session.tools).catalog());
+            self.refresh_session(&session, &difference);
         }
     }
 
     /// Updates one session to the current catalog and settings; ends it if its token was removed.
-    fn refresh_session(&self, session: &Arc<ClientSession>, catalog: &Catalog, difference: &Difference) {
+    fn refresh_session(&self, session: &Arc<ClientSession>, difference: &Difference) {
         let (old, setup) = (session.viewer(), self.setups.current());
         let Some(viewer) = setup.viewer(old.caller) else {
             tracing::info!(session = session.owner, "session ended: its token was removed");
@@ -209,11 +224,13 @@ impl Sessions {
             return;
         };
         let is_new_setup = viewer.setup != old.setup;
+        let client = ClientRef::of_session(session, viewer.clone());
+        let catalog = self.catalog.directory_for(&setup, &client).catalog.clone().unwrap_or_else(Catalog::empty);
         // One that has begun meanwhile has it already.
-        if !is_new_setup && lock(&session.tools).catalog().same_snapshot(catalog) {
+        if !is_new_setup && lock(&session.tools).catalog().same_snapshot(&catalog) {
             return;
         }
-        let view = self.catalog.view(&setup, &viewer, session.profile.shape());
+        let view = self.catalog.view_for(&setup, &client, session.profile.shape());
         let may_differ = is_new_setup || difference.has_tools_for(&viewer.selection);
         if is_new_setup {
             self.drop_subscriptions(session, &viewer);

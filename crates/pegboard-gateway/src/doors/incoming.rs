@@ -99,7 +99,8 @@ impl Incoming {
         if own.has(meta::LOG_LEVEL) && log_level.as_deref().and_then(log_level_rank).is_none() {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is not a log level", meta::LOG_LEVEL)));
         }
-        Ok(ModernClient { version, capabilities, log_level })
+        let name = own.object(meta::CLIENT_INFO).and_then(|info| info.text("name")).unwrap_or_default();
+        Ok(ModernClient { version, name, capabilities, log_level })
     }
 }
 
@@ -107,6 +108,8 @@ impl Incoming {
 #[derive(Debug)]
 pub(crate) struct ModernClient {
     pub(crate) version: String,
+    /// What it calls itself.
+    pub(crate) name: String,
     pub(crate) capabilities: Raw,
     pub(crate) log_level: Option<String>,
 }

@@ -265,8 +265,17 @@ impl Pipe {
             client.check_version()?;
             let (id, operation) = incoming.into_operation(Methods::OfRequests)?;
             let (capabilities, log_level) = (Some(client.capabilities), client.log_level);
-            let client =
-                Client { address: None, pipe: Some(self.number), capabilities, log_level, progress, outlet, trace };
+            let client = Client {
+                name: client.name,
+                console: None,
+                address: None,
+                pipe: Some(self.number),
+                capabilities,
+                log_level,
+                progress,
+                outlet,
+                trace,
+            };
             return Ok(Request { id, caller, session: SessionRef::Stateless, operation, client });
         }
         let session = match (lock(&self.slot).clone(), incoming.method.as_str()) {
@@ -279,7 +288,9 @@ impl Pipe {
         };
         let (id, operation) = incoming.into_operation(Methods::OfSessions)?;
         let pipe = Some(self.number);
-        let client = Client { address: None, pipe, capabilities: None, log_level: None, progress, outlet, trace };
+        let (name, console) = (String::new(), None);
+        let client =
+            Client { name, console, address: None, pipe, capabilities: None, log_level: None, progress, outlet, trace };
         Ok(Request { id, caller, session, operation, client })
     }
 }

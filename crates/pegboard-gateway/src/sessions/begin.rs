@@ -72,7 +72,7 @@ impl Sessions {
             self.end(&old);
         }
         // Catalog and settings may have changed before the session could be told so.
-        self.refresh_session(&session, &self.catalog.catalog(), &Difference::default());
+        self.refresh_session(&session, &Difference::default());
         self.save(&session).await;
         let instructions = self.greetings.instructions(&lock(&session.tools));
         tracing::Span::current().record("outcome", "ok");

@@ -241,7 +241,7 @@ impl Sessions {
                 self.subscriptions.subscribe(&viewer.selection, subscriber(session), &uri).await;
             }
         }
-        self.refresh_session(session, &self.catalog.catalog(), &Difference::default());
+        self.refresh_session(session, &Difference::default());
         // The lists may have changed meanwhile without a notification to the client.
         for method in [
             "notifications/tools/list_changed",

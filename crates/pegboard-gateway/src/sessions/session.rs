@@ -15,8 +15,8 @@ use pegboard_mcp::{
     json::{Fields, Raw},
     rpc::{Id, Message, RpcError},
 };
-use pegboard_upstream::{Event, queue};
-use tokio::sync::{Notify, mpsc, oneshot};
+use pegboard_upstream::{CallEvent, queue};
+use tokio::sync::{Notify, mpsc::error::TrySendError, oneshot};
 
 use crate::{
     bounds::Subscriptions,
@@ -24,6 +24,7 @@ use crate::{
     exchange::Outlet,
     ids::random_id,
     lock,
+    sessions::replay::{Delivery, Replay},
     settings::Profile,
     shares::Party,
 };
@@ -39,6 +40,8 @@ pub(crate) struct ClientSession {
     pub(crate) id: String,
     /// What its client calls itself, fit to be shown.
     pub(crate) client: String,
+    /// When it began, in milliseconds from 1970 on.
+    pub(crate) since: u64,
     /// Its number, for calls.
     pub(crate) owner: u64,
     viewer: Mutex<Viewer>,
@@ -48,8 +51,10 @@ pub(crate) struct ClientSession {
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
     pub(crate) tools: Mutex<Session>,
-    /// The stream for what belongs to no request.
-    stream: Mutex<Option<Outlet>>,
+    /// The pipe of the client, if it has one.
+    pipe: Mutex<Option<Outlet>>,
+    /// Its event streams over HTTP.
+    pub(crate) replay: Replay,
     /// Announcements that could not be sent because there was no stream.
     owed: Mutex<BTreeSet<&'static str>>,
     questions: Mutex<HashMap<Id, oneshot::Sender<Result<Raw, RpcError>>>>,
@@ -62,7 +67,7 @@ pub(crate) struct ClientSession {
     pub(crate) is_lasting: bool,
     pub(crate) subscriptions: Mutex<Subscriptions>,
     /// Where servers reach the client between its requests.
-    pub(super) inbox: Mutex<Option<queue::Sender<Event>>>,
+    pub(super) inbox: Mutex<Option<queue::Sender<CallEvent>>>,
     used: Mutex<Instant>,
     /// When the mark of its last use on the disk was renewed.
     marked: Mutex<Instant>,
@@ -100,13 +105,15 @@ impl ClientSession {
         Self {
             id: id.to_owned(),
             client: beginning.client,
+            since: crate::activity::now(),
             owner,
             viewer: Mutex::new(beginning.viewer),
             party: beginning.party,
             profile: beginning.profile,
             capabilities: beginning.capabilities,
             tools: Mutex::new(beginning.tools),
-            stream: Mutex::default(),
+            pipe: Mutex::default(),
+            replay: Replay::new(),
             owed: Mutex::default(),
             questions: Mutex::default(),
             next_question: AtomicU64::new(1),
@@ -137,42 +144,52 @@ impl ClientSession {
         *lock(&self.viewer) = viewer;
     }
 
-    /// Opens the stream for messages that belong to no request; an older one ends.
-    pub(crate) fn open_stream(&self) -> queue::Receiver<String> {
-        let (outlet, stream) = queue::channel(256);
-        self.attach(outlet);
-        stream
-    }
-
-    /// Uses `outlet` as that stream.
-    pub(crate) fn attach(&self, outlet: Outlet) {
-        for method in std::mem::take(&mut *lock(&self.owed)) {
-            let _ = outlet.try_send(Message::notification(method, None));
+    /// Sends what is owed on the stream for messages that belong to no request.
+    pub(crate) fn send_pending_announcements(&self) {
+        for method in self.take_pending_announcements() {
+            self.announce(method);
         }
-        *lock(&self.stream) = Some(outlet);
     }
 
-    /// Sends a line on the stream; `false` if there is no stream or it is not read.
+    /// Uses the pipe of the client as the stream for messages that belong to no request.
+    pub(crate) fn attach(&self, pipe: Outlet) {
+        *lock(&self.pipe) = Some(pipe);
+        self.send_pending_announcements();
+    }
+
+    fn deliver(&self, line: String, is_kept: bool) -> Delivery {
+        let mut pipe = lock(&self.pipe);
+        let Some(outlet) = pipe.as_ref() else { return self.replay.send(line, is_kept) };
+        match outlet.try_send(line) {
+            Ok(()) => Delivery::Sent,
+            Err(TrySendError::Full(_)) => Delivery::Full,
+            Err(TrySendError::Closed(_)) => {
+                *pipe = None;
+                Delivery::NoStream
+            }
+        }
+    }
+
+    /// Sends a line on the stream; `false` if there is no stream.
     pub(crate) fn send(&self, line: String) -> bool {
-        let mut stream = lock(&self.stream);
-        match stream.as_ref().map(|outlet| outlet.try_send(line)) {
-            Some(Ok(())) => true,
-            Some(Err(mpsc::error::TrySendError::Closed(_))) => {
-                *stream = None;
-                false
-            }
-            Some(Err(mpsc::error::TrySendError::Full(_))) => {
-                tracing::debug!(session = self.owner, "notification dropped: the client does not read its stream");
-                true
-            }
-            None => false,
+        self.log_dropped(self.deliver(line, false)) != Delivery::NoStream
+    }
+
+    /// Sends a line on the stream, or keeps it for a client that reconnects to its stream.
+    pub(crate) fn send_or_keep(&self, line: String) {
+        self.log_dropped(self.deliver(line, true));
+    }
+
+    fn log_dropped(&self, delivery: Delivery) -> Delivery {
+        if delivery == Delivery::Full {
+            tracing::debug!(session = self.owner, "notification dropped: the client does not read its stream");
         }
+        delivery
     }
 
     /// Announces a change on the stream, or with the next request that has one.
     pub(crate) fn announce(&self, method: &'static str) {
-        let sent = lock(&self.stream).as_ref().map(|outlet| outlet.try_send(Message::notification(method, None)));
-        if !matches!(sent, Some(Ok(()))) {
+        if self.deliver(Message::notification(method, None), false) != Delivery::Sent {
             lock(&self.owed).insert(method);
         }
     }
@@ -190,8 +207,13 @@ impl ClientSession {
         std::mem::take(&mut *lock(&self.owed))
     }
 
-    /// Asks the client a question, on the stream of the request that it is about.
-    pub(crate) async fn ask_client(&self, outlet: &Outlet, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
+    /// Asks the client a question, on the stream of the request that it is about, if there is one.
+    pub(crate) async fn ask_client(
+        &self,
+        outlet: Option<&Outlet>,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Result<Raw, RpcError> {
         let id = Id::from(self.next_question.fetch_add(1, Ordering::Relaxed));
         let (reply, replied) = oneshot::channel();
         let mut asking = PendingQuestion { session: self, outlet, id: id.clone(), is_open: false };
@@ -203,9 +225,12 @@ impl ClientSession {
             questions.insert(id.clone(), reply);
         }
         let line = Message::request(&id, method, params.as_deref());
-        let is_sent = match outlet.send(line).await {
-            Ok(()) => true,
-            Err(unsent) => self.send(unsent.0),
+        let is_sent = match outlet {
+            Some(outlet) => match outlet.send(line).await {
+                Ok(()) => true,
+                Err(unsent) => self.send(unsent.0),
+            },
+            None => self.send(line),
         };
         asking.is_open = is_sent;
         let outcome = if is_sent { tokio::time::timeout(ANSWER_TIMEOUT, replied).await.ok() } else { None };
@@ -236,14 +261,20 @@ impl ClientSession {
         }
     }
 
-    /// Returns the stream for messages that belong to no request, if it is open.
-    pub(super) fn stream(&self) -> Option<Outlet> {
-        lock(&self.stream).clone().filter(|outlet| !outlet.is_closed())
+    /// Returns whether the client speaks on a pipe.
+    pub(crate) fn has_pipe(&self) -> bool {
+        lock(&self.pipe).is_some()
+    }
+
+    /// Returns whether the stream for messages that belong to no request is open.
+    pub(super) fn has_stream(&self) -> bool {
+        lock(&self.pipe).as_ref().is_some_and(|outlet| !outlet.is_closed()) || self.replay.has_reader()
     }
 
     /// Ends the stream for messages that belong to no request.
     pub(crate) fn close_stream(&self) {
-        *lock(&self.stream) = None;
+        *lock(&self.pipe) = None;
+        self.replay.end_standalone();
     }
 
     /// Drops all questions, because the client is gone.
@@ -255,6 +286,7 @@ impl ClientSession {
     pub(crate) fn close(&self) {
         lock(&self.running).drain().for_each(|(_, cancelled)| cancelled.notify_one());
         self.close_stream();
+        self.replay.close();
         self.drop_questions();
     }
 
@@ -286,8 +318,7 @@ impl ClientSession {
 
     /// Returns whether the client listens or waits.
     pub(super) fn is_busy(&self) -> bool {
-        let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
-        has_stream || !lock(&self.running).is_empty()
+        self.has_stream() || !lock(&self.running).is_empty()
     }
 
     /// Returns the eviction order: the least recently used session first, and one that is in use
@@ -334,7 +365,7 @@ impl Drop for InProgress {
 /// A question to a client. If the answer is no longer needed, the client is notified.
 struct PendingQuestion<'a> {
     session: &'a ClientSession,
-    outlet: &'a Outlet,
+    outlet: Option<&'a Outlet>,
     id: Id,
     is_open: bool,
 }
@@ -345,7 +376,10 @@ impl Drop for PendingQuestion<'_> {
         if self.is_open && was_waiting {
             let params = Fields::new().with("requestId", &self.id.to_raw()).with("reason", "no longer needed");
             let line = Message::notification("notifications/cancelled", Some(&params.to_raw()));
-            let _ = self.outlet.try_send(line);
+            match self.outlet {
+                Some(outlet) => _ = outlet.try_send(line),
+                None => _ = self.session.send(line),
+            }
         }
     }
 }

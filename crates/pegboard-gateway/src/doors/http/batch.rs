@@ -18,13 +18,13 @@ use super::{
     arrival::{Arrival, PostedMessage},
     body::HttpAnswer,
     legacy,
-    responses::{Document, error_response, json_response, status},
+    responses::{error_response, json_response, status},
 };
 use crate::{
     doors::{DoorContext, reply_format},
     pipeline::Pipeline,
     request::{Failure, Reply, SessionRef},
-    shares::{Claim, Party},
+    shares::{Claim, Document, Party},
 };
 
 /// Maximum number of messages in one batch.

@@ -23,15 +23,12 @@ use tokio::{
 };
 use tracing::Instrument as _;
 
-use super::{
-    SESSION,
-    responses::{Document, json_response},
-};
+use super::{SESSION, responses::json_response, resumable::ResumableStream};
 use crate::{
     doors::reply_format::{self, error_line},
     pipeline::Pipeline,
     request::{Failure, Outcome, Reply},
-    shares::{Claim, Party},
+    shares::{Document, Party},
     trace,
 };
 
@@ -43,7 +40,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) struct HttpAnswer {
     status: StatusCode,
     /// Empty if there is no client to answer.
-    line: Option<Document>,
+    pub(super) line: Option<Document>,
     /// The session that has begun.
     session: Option<String>,
     /// Whether a later try can succeed.
@@ -133,11 +130,24 @@ fn status_of(error: &RpcError) -> StatusCode {
 
 /// Aborts a task when it is dropped.
 #[derive(Debug)]
-pub(super) struct AbortOnDrop(tokio::task::AbortHandle);
+pub(super) struct AbortOnDrop(Option<tokio::task::AbortHandle>);
+
+impl AbortOnDrop {
+    fn new(task: &JoinHandle<HttpAnswer>) -> Self {
+        Self(Some(task.abort_handle()))
+    }
+
+    /// Lets the task run.
+    fn defuse(mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
     }
 }
 
@@ -149,13 +159,22 @@ pub(super) fn boxed(work: impl Future<Output = HttpAnswer> + Send + 'static) -> 
     Box::pin(work.in_current_span())
 }
 
+/// What becomes of a request whose client disconnects.
+#[derive(Debug)]
+pub(super) enum Disconnect {
+    /// The work is given up.
+    Cancels,
+    /// The work continues, and the client of a session can resume its stream.
+    Resumable(ResumableStream),
+}
+
 /// Waits for the first thing there is to say: if it is the answer, it is the whole response; if
 /// it is a message about the request, a stream begins. Without `messages` the client reads no
-/// streams. The work is given up with its client if it `ends_with_client`, else it goes on.
+/// streams.
 pub(super) async fn respond(
     messages: Option<queue::Receiver<String>>,
     mut work: Work,
-    ends_with_client: bool,
+    disconnect: Disconnect,
 ) -> Response<Body> {
     // Most answers are there at once, and need no task of their own.
     let at_once = std::future::poll_fn(|context| {
@@ -167,33 +186,63 @@ pub(super) async fn respond(
     match (at_once.await, messages) {
         (Some(answer), None) => answer.into_response(),
         (Some(answer), Some(mut messages)) => match messages.try_recv() {
-            Ok(first) => event_response(EventBody::answered(first, messages, answer)),
+            Ok(first) => begin_stream(Some(first), messages, RequestAnswer::Ready(answer), disconnect).await,
             Err(_) => answer.into_response(),
         },
-        (None, messages) => {
-            let task = tokio::spawn(work);
-            let guard = ends_with_client.then(|| AbortOnDrop(task.abort_handle()));
-            respond_later(messages, task, guard).await
-        }
+        (None, messages) => respond_later(messages, tokio::spawn(work), disconnect).await,
     }
+}
+
+/// The answer to a request, or the task that works on it.
+#[derive(Debug)]
+pub(super) enum RequestAnswer {
+    Ready(HttpAnswer),
+    Pending(JoinHandle<HttpAnswer>),
+}
+
+async fn begin_stream(
+    first: Option<String>,
+    messages: queue::Receiver<String>,
+    answer: RequestAnswer,
+    disconnect: Disconnect,
+) -> Response<Body> {
+    let guard = match (&answer, disconnect) {
+        (_, Disconnect::Resumable(stream)) => match stream.session().await {
+            Some(session) => return stream.respond(session, first, messages, answer),
+            None => None,
+        },
+        (RequestAnswer::Pending(task), Disconnect::Cancels) => Some(AbortOnDrop::new(task)),
+        (RequestAnswer::Ready(_), Disconnect::Cancels) => None,
+    };
+    event_response(match answer {
+        RequestAnswer::Ready(answer) => EventBody::answered(first, messages, answer),
+        RequestAnswer::Pending(task) => EventBody::new(first, messages, Some(task), guard),
+    })
 }
 
 async fn respond_later(
     messages: Option<queue::Receiver<String>>,
     mut task: JoinHandle<HttpAnswer>,
-    guard: Option<AbortOnDrop>,
+    disconnect: Disconnect,
 ) -> Response<Body> {
     let gone = || super::status(StatusCode::NO_CONTENT);
+    let guard = matches!(disconnect, Disconnect::Cancels).then(|| AbortOnDrop::new(&task));
     let Some(mut messages) = messages else {
         let answer = task.await;
-        drop(guard);
         return answer.map_or_else(|_| gone(), HttpAnswer::into_response);
     };
-    tokio::select! {
+    let stream_start = match &disconnect {
+        Disconnect::Resumable(stream) => stream.start_after(),
+        Disconnect::Cancels => None,
+    };
+    let first = tokio::select! {
         biased;
-        Some(first) = messages.recv() => event_response(EventBody::answering(first, messages, task, guard)),
-        answer = &mut task => answer.map_or_else(|_| gone(), HttpAnswer::into_response),
-    }
+        Some(first) = messages.recv() => Some(first),
+        answer = &mut task => return answer.map_or_else(|_| gone(), HttpAnswer::into_response),
+        () = tokio::time::sleep(stream_start.unwrap_or_default()), if stream_start.is_some() => None,
+    };
+    guard.into_iter().for_each(AbortOnDrop::defuse);
+    begin_stream(first, messages, RequestAnswer::Pending(task), disconnect).await
 }
 
 /// A stream of messages, ended by an answer if there is one.
@@ -209,28 +258,12 @@ pub(super) struct EventBody {
     is_open: bool,
     alive: Interval,
     _guard: Option<AbortOnDrop>,
-    /// The place of a stream without end among those of its caller.
-    _slot: Option<Claim>,
 }
 
 impl EventBody {
-    /// Creates a stream that ends when its sender is dropped.
-    pub(super) fn open(messages: queue::Receiver<String>, slot: Claim) -> Self {
-        Self { _slot: Some(slot), ..Self::new(None, messages, None, None) }
-    }
-
     /// Creates a stream whose answer is available.
-    fn answered(first: String, messages: queue::Receiver<String>, answer: HttpAnswer) -> Self {
-        Self { is_answered: true, last: answer.line, ..Self::new(Some(first), messages, None, None) }
-    }
-
-    fn answering(
-        first: String,
-        messages: queue::Receiver<String>,
-        task: JoinHandle<HttpAnswer>,
-        guard: Option<AbortOnDrop>,
-    ) -> Self {
-        Self::new(Some(first), messages, Some(task), guard)
+    fn answered(first: Option<String>, messages: queue::Receiver<String>, answer: HttpAnswer) -> Self {
+        Self { is_answered: true, last: answer.line, ..Self::new(first, messages, None, None) }
     }
 
     fn new(
@@ -239,14 +272,25 @@ impl EventBody {
         task: Option<JoinHandle<HttpAnswer>>,
         guard: Option<AbortOnDrop>,
     ) -> Self {
-        let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
-        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { first, is_answered: false, last: None, messages, task, is_open: true, alive, _guard: guard, _slot: None }
+        let alive = keep_alive();
+        Self { first, is_answered: false, last: None, messages, task, is_open: true, alive, _guard: guard }
     }
 }
 
+/// Returns the ticks of keep-alive comments.
+pub(super) fn keep_alive() -> Interval {
+    let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    alive
+}
+
+/// A comment that keeps a silent stream alive.
+pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
 /// Returns the response with this stream as its body.
-pub(super) fn event_response(body: EventBody) -> Response<Body> {
+pub(super) fn event_response(
+    body: impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+) -> Response<Body> {
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -299,6 +343,6 @@ impl http_body::Body for EventBody {
             _ => {}
         }
         ready!(self.alive.poll_tick(context));
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))))
+        Poll::Ready(Some(Ok(Frame::data(COMMENT))))
     }
 }

@@ -15,8 +15,9 @@ use pegboard_upstream::queue;
 use super::{
     OUTLET, RequestClaims, SESSION,
     arrival::{Arrival, PostedMessage},
-    body::{self, EventBody, HttpAnswer, event_response},
-    responses::{not_allowed, status},
+    body::{self, Disconnect, HttpAnswer, event_response},
+    responses::{error_response, not_allowed, status},
+    resumable::{ResumableBody, ResumableStream, is_primed},
 };
 use crate::{
     doors::{
@@ -25,9 +26,12 @@ use crate::{
     },
     exchange::Outlet,
     request::{Client, Failure, Methods, Request, SessionRef},
-    sessions::ClientSession,
+    sessions::{ClientSession, Resumed, STANDALONE},
     trace,
 };
+
+/// The id of the last event that a client got of a stream that it resumes.
+const LAST_EVENT: &str = "last-event-id";
 
 pub(super) async fn post(
     entrance: &DoorContext,
@@ -42,6 +46,7 @@ pub(super) async fn post(
     let (outlet, messages) = queue::channel(OUTLET);
     let (id, party) = (incoming.id.clone(), arrival.party());
     let messages = arrival.reads_events().then_some(messages);
+    let stream = ResumableStream::new(entrance, &arrival);
     let request = off_thread(incoming.is_large, move || read(&arrival, incoming, outlet)).await;
     let pipeline = Arc::clone(&entrance.pipeline);
     let work = body::boxed(async move {
@@ -50,7 +55,7 @@ pub(super) async fn post(
         answer.counted(&pipeline, party, &id)
     });
     // The request continues when its client disconnects.
-    body::respond(messages, work, false).await
+    body::respond(messages, work, Disconnect::Resumable(stream)).await
 }
 
 pub(super) fn read(arrival: &Arrival, incoming: Incoming, outlet: Outlet) -> Result<Request, RpcError> {
@@ -58,7 +63,8 @@ pub(super) fn read(arrival: &Arrival, incoming: Incoming, outlet: Outlet) -> Res
     let (progress, trace) = (incoming.progress(), incoming.opening.trace.clone());
     let (id, operation) = incoming.into_operation(Methods::OfSessions)?;
     let (address, capabilities, log_level) = (arrival.address, None, None);
-    let client = Client { address, pipe: None, capabilities, log_level, progress, outlet, trace };
+    let (name, console) = (String::new(), None);
+    let client = Client { name, console, address, pipe: None, capabilities, log_level, progress, outlet, trace };
     Ok(Request { id, caller: arrival.caller, session, operation, client })
 }
 
@@ -112,10 +118,24 @@ pub(super) async fn open_stream(entrance: &DoorContext, arrival: &Arrival) -> Re
         Ok(None) | Err(_) => return status(StatusCode::NOT_FOUND),
     };
     let most = entrance.setups.current().streams_per_caller;
-    match entrance.pipeline.limits.open_stream(arrival.party(), most) {
-        Some(slot) => event_response(EventBody::open(session.open_stream(), slot)),
-        None => HttpAnswer::rejected(None, Failure::TooManyStreams).into_response(),
-    }
+    let Some(slot) = entrance.pipeline.limits.open_stream(arrival.party(), most) else {
+        return HttpAnswer::rejected(None, Failure::TooManyStreams).into_response();
+    };
+    let reader = match arrival.header(LAST_EVENT) {
+        None => session.replay.attach(STANDALONE),
+        Some(event) => match session.replay.resume(event) {
+            Resumed::Reader(reader) => reader,
+            // By the rules of event streams, this ends the reconnections of a client.
+            Resumed::Complete => return status(StatusCode::NO_CONTENT),
+            Resumed::Unknown => {
+                let message = "the stream of `Last-Event-ID` is not known any more; send the request again";
+                let error = RpcError::new(RpcError::INVALID_REQUEST, message);
+                return error_response(StatusCode::BAD_REQUEST, None, &error);
+            }
+        },
+    };
+    session.send_pending_announcements();
+    event_response(ResumableBody::new(session, reader, is_primed(arrival), Some(slot)))
 }
 
 pub(super) async fn end_session(entrance: &DoorContext, arrival: &Arrival) -> Response<Body> {

@@ -7,6 +7,7 @@ mod legacy;
 mod modern;
 mod probes;
 mod responses;
+mod resumable;
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use pegboard_upstream::queue;
 use super::{
     OUTLET, RequestClaims, VERSION,
     arrival::Arrival,
-    body::{self, HttpAnswer},
+    body::{self, Disconnect, HttpAnswer},
 };
 use crate::{
     doors::{
@@ -39,7 +39,7 @@ pub(super) async fn post(
         answer.counted(&pipeline, party, &id)
     });
     // A client that closes its stream has cancelled.
-    body::respond(Some(messages), work, true).await
+    body::respond(Some(messages), work, Disconnect::Cancels).await
 }
 
 fn read(arrival: Arrival, incoming: Incoming, outlet: Outlet) -> Result<Request, RpcError> {
@@ -52,6 +52,8 @@ fn read(arrival: Arrival, incoming: Incoming, outlet: Outlet) -> Result<Request,
         call.headers = Some(arrival.headers);
     }
     let client = Client {
+        name: client.name,
+        console: None,
         address: arrival.address,
         pipe: None,
         capabilities: Some(client.capabilities),

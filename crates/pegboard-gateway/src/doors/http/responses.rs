@@ -6,38 +6,12 @@ use axum::{
 };
 use pegboard_mcp::rpc::{Id, RpcError};
 
-use crate::{doors::reply_format::error_line, shares::Claim};
+use crate::{doors::reply_format::error_line, shares::Document};
 
 pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
-}
-
-/// A text to send, with its claim on its caller's share of memory. The claim is released when the
-/// last byte has been sent.
-#[derive(Debug)]
-pub(super) struct Document {
-    pub(super) text: String,
-    pub(super) room: Vec<Claim>,
-}
-
-impl AsRef<[u8]> for Document {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-}
-
-impl From<String> for Document {
-    fn from(text: String) -> Self {
-        Self { text, room: Vec::new() }
-    }
-}
-
-impl From<Document> for Bytes {
-    fn from(document: Document) -> Self {
-        if document.room.is_empty() { Self::from(document.text) } else { Self::from_owner(document) }
-    }
 }
 
 pub(super) fn json_response(status: StatusCode, document: impl Into<Document>) -> Response<Body> {
