@@ -1,0 +1,116 @@
+//! Live changes for consoles.
+//!
+//! Whoever publishes never waits: a listener that reads too slowly misses events and is told so.
+//! Nothing is composed while nobody listens.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::caller::Caller;
+
+/// Maximum number of events that wait for one listener.
+const QUEUE: usize = 512;
+
+/// Maximum number of listeners.
+const MAX_LISTENERS: usize = 64;
+
+/// Who may see an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// All callers.
+    Everybody,
+    /// Callers without restrictions.
+    FullAccess,
+    /// This caller, and those without restrictions.
+    Caller(Caller),
+    /// Everybody who sees this server.
+    Server(String),
+}
+
+/// A change. Its text is made once for all listeners.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) number: u64,
+    pub(crate) kind: &'static str,
+    pub(crate) data: String,
+    pub(crate) audience: Audience,
+}
+
+/// The channel of changes.
+#[derive(Debug)]
+pub(crate) struct Events {
+    sender: broadcast::Sender<Arc<Event>>,
+    next: AtomicU64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { sender: broadcast::Sender::new(QUEUE), next: AtomicU64::new(1) }
+    }
+}
+
+impl Events {
+    /// Returns whether anybody listens.
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    /// Publishes a change, which is only composed if somebody listens.
+    pub(crate) fn publish(&self, kind: &'static str, audience: Audience, compose: impl FnOnce() -> Value) {
+        if !self.has_listeners() {
+            return;
+        }
+        let mut data = compose();
+        data["kind"] = kind.into();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let _ = self.sender.send(Arc::new(Event { number, kind, data: data.to_string(), audience }));
+    }
+
+    /// Returns the events from now on; `None` if there are too many listeners.
+    pub(crate) fn listen(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
+        (self.sender.receiver_count() < MAX_LISTENERS).then(|| self.sender.subscribe())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::sync::broadcast::error::TryRecvError;
+
+    use super::*;
+
+    #[test]
+    fn without_listeners_nothing_is_composed() {
+        let events = Events::default();
+        events.publish("server", Audience::FullAccess, || unreachable!("nobody listens"));
+        let mut listener = events.listen().expect("room");
+        events.publish("server", Audience::FullAccess, || json!({"server": "one"}));
+        let event = listener.try_recv().expect("an event");
+        assert_eq!(event.data, r#"{"server":"one","kind":"server"}"#);
+    }
+
+    #[test]
+    fn a_slow_listener_misses_events_and_nobody_waits() {
+        let events = Events::default();
+        let mut slow = events.listen().expect("room");
+        for number in 0..QUEUE + 10 {
+            events.publish("activity", Audience::FullAccess, || json!({"number": number}));
+        }
+        assert!(matches!(slow.try_recv(), Err(TryRecvError::Lagged(10))));
+        assert!(slow.try_recv().is_ok_and(|event| event.data.contains("10")));
+    }
+
+    #[test]
+    fn listeners_are_limited() {
+        let events = Events::default();
+        let listeners: Vec<_> = std::iter::from_fn(|| events.listen()).take(MAX_LISTENERS + 1).collect();
+        assert_eq!(listeners.len(), MAX_LISTENERS);
+        drop(listeners);
+        assert!(events.listen().is_some() && !events.has_listeners());
+    }
+}
