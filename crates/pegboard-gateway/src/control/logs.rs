@@ -11,6 +11,8 @@ use axum::body::{Body, Bytes};
 use http_body::Frame;
 use tokio::sync::mpsc;
 
+use super::query::pairs;
+
 /// Maximum number of lines that wait for a client that follows the log; further lines are dropped.
 pub const FOLLOW_QUEUE: usize = 1024;
 
@@ -36,9 +38,7 @@ impl LogQuery {
     /// Parses `server=NAME`, `lines=N` and `follow=true`.
     pub(super) fn parse(query: &str) -> Self {
         let mut wanted = Self { lines: 100, ..Self::default() };
-        for pair in query.split('&') {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = percent_decode(value);
+        for (key, value) in pairs(query) {
             match key {
                 "server" if !value.is_empty() => wanted.server = Some(value),
                 "lines" => wanted.lines = value.parse().unwrap_or(wanted.lines),
@@ -60,28 +60,6 @@ impl LogQuery {
             None => Body::from(recent),
         })
     }
-}
-
-/// Encodes a text for a path or a query: `a b` as `a%20b`.
-pub(super) fn percent_encode(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
-/// Decodes a percent-encoded text: `%41` as `A`.
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = (*first == b'%').then(|| after.get(..2)).flatten();
-        let code =
-            code.and_then(|code| std::str::from_utf8(code).ok()).and_then(|code| u8::from_str_radix(code, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A body of lines that does not end.
@@ -108,14 +86,6 @@ impl http_body::Body for LogStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_in_paths() {
-        for name in ["git-hub_1.x", "my server&é", "100%"] {
-            assert_eq!(percent_decode(&percent_encode(name)), name);
-        }
-        assert_eq!(percent_encode("my server&é"), "my%20server%26%C3%A9");
-    }
 
     #[test]
     fn what_is_asked() {

@@ -8,10 +8,11 @@ use std::{
 };
 
 use pegboard_core::vectors::VectorSourceStatus;
-use pegboard_upstream::{PinReport, Report, Upstream};
+use pegboard_process::processes;
+use pegboard_upstream::{PinReport, Report, Upstream, config::TransportConfig};
 use serde::{Deserialize, Serialize};
 
-use super::Control;
+use super::{Control, servers::actions_of};
 use crate::{
     lookalikes::Lookalike,
     metrics::{Durations, Family, GaugeValues},
@@ -57,6 +58,10 @@ pub struct Status {
     /// part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lookalikes: Vec<Lookalike>,
+    /// The memory of the gateway and the processes below it, where the system tells; not for
+    /// callers who may see only a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
 }
 
 /// The status of the external embedding model.
@@ -132,6 +137,32 @@ pub struct ServerStatus {
     pub tool_errors: u64,
     /// How long calls of its tools took.
     pub latency: Latency,
+    /// `stdio`, `http` or `internal`.
+    pub transport: String,
+    /// Its program or URL, without secrets.
+    pub target: Option<String>,
+    /// What it is for.
+    pub description: String,
+    /// The memory of its processes, where the system tells.
+    pub memory_bytes: Option<u64>,
+    /// Its last output on standard error; not for callers who may see only a part.
+    pub stderr: Vec<String>,
+    /// Its credentials.
+    pub auth: AuthStatus,
+    /// What the caller can do with it now.
+    pub actions: Vec<String>,
+}
+
+/// The credentials of a remote server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuthStatus {
+    /// `none`, `headers` or `oauth`.
+    pub kind: String,
+    /// Whether the server rejects calls until the user logs in.
+    pub needs_login: bool,
+    /// Whether there is a login.
+    pub logged_in: bool,
 }
 
 /// The distribution of durations in microseconds, estimated from a histogram; absent if there are
@@ -218,7 +249,13 @@ impl Control {
         let all = self.servers();
         let servers = all.iter().filter(|server| sees(server)).map(|server| {
             let mut status = self.server_status(server);
-            if !asking.has_full_access() {
+            let is_whole = asking.sees_whole_server(&catalog, server.name());
+            let actions = actions_of(server, options, is_whole, asking.has_full_access());
+            status.actions = actions.into_iter().map(str::to_owned).collect();
+            if asking.has_full_access() {
+                status.stderr = server.output().stderr_lines;
+            } else {
+                status.target = None;
                 status.report.tools = by_server.get(server.name()).copied().unwrap_or_default();
             }
             status
@@ -236,6 +273,7 @@ impl Control {
             embeddings: self.vector_status().filter(|_| asking.has_full_access()).map(Into::into),
             pins: if asking.has_full_access() { self.pins() } else { Vec::new() },
             lookalikes: if asking.has_full_access() { self.lookalikes.pairs().to_vec() } else { Vec::new() },
+            memory_bytes: None,
         }
     }
 
@@ -254,7 +292,35 @@ impl Control {
     pub(super) fn server_status(&self, server: &Upstream) -> ServerStatus {
         let calls = self.metrics.server_calls(server.name());
         let tool_errors = calls.errors.load(Ordering::Relaxed);
-        ServerStatus { report: server.report(), tool_errors, latency: Latency::of(&calls.times) }
+        let (transport, kind) = match &server.config().transport {
+            TransportConfig::Stdio { .. } => ("stdio", "none"),
+            TransportConfig::Http { .. } if server.has_login().is_some() => ("http", "oauth"),
+            TransportConfig::Http { headers, .. } => ("http", if headers.is_empty() { "none" } else { "headers" }),
+            TransportConfig::Local(_) => ("internal", "none"),
+        };
+        let logged_in = server.has_login().unwrap_or_default();
+        ServerStatus {
+            report: server.report(),
+            tool_errors,
+            latency: Latency::of(&calls.times),
+            transport: transport.to_owned(),
+            target: Some(server.source()).filter(|source| !source.is_empty()),
+            description: server.description(),
+            auth: AuthStatus { kind: kind.to_owned(), needs_login: server.needs_credentials(), logged_in },
+            ..ServerStatus::default()
+        }
+    }
+
+    /// Adds the memory of processes to a status. Blocks.
+    pub(super) fn add_memory(status: &mut Status) {
+        let pids: Vec<u32> = status.servers.iter().filter_map(|server| server.report.pid).collect();
+        let is_whole = status.configuration.is_some();
+        let roots: Vec<u32> = pids.iter().copied().chain(is_whole.then(std::process::id)).collect();
+        let mut found = processes::memory_of(&roots).into_iter();
+        for server in status.servers.iter_mut().filter(|server| server.report.pid.is_some()) {
+            server.memory_bytes = found.next().flatten();
+        }
+        status.memory_bytes = found.next().flatten();
     }
 
     fn session_status(&self, asking: &super::ControlCaller) -> Sessions {

@@ -1,6 +1,8 @@
 //! The control of a gateway alone.
 
-use pegboard_core::Secret;
+use axum::body::Body;
+use pegboard_core::{Secret, Selection};
+use pegboard_http::Principal;
 
 use super::*;
 use crate::{

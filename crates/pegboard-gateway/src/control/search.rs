@@ -1,0 +1,408 @@
+//! Searches of the console: the hits with their reasons, and the text that a model would get.
+//!
+//! The text comes from a session like that of a client: the same dialect, settings, names and
+//! selection. The session is a copy, so that nothing is loaded anywhere.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{Response, StatusCode},
+    routing::post,
+};
+use pegboard_core::{
+    Hit, Query, Ranker, Ranking, Reason, Vectors,
+    ranking::MAX_QUERY_BYTES,
+    text::{brief, excerpt},
+};
+use pegboard_discovery::{DialectName, MetaTool, Session, estimate_tokens};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{
+    ControlState,
+    caller::ControlCaller,
+    host::{HostError, HostErrorKind, NamedRankers},
+    responses::{answer, blocking, error_response, read_body},
+};
+use crate::{
+    caller::{Caller, Viewer},
+    catalog::views::ToolView,
+    lock,
+    routes::lists,
+    settings::{Listing, Shape},
+    setup::Setup,
+};
+
+/// Number of hits, unless asked otherwise, and at most.
+const HITS: usize = 10;
+const MAX_HITS: usize = 100;
+
+/// Maximum number of characters of a description.
+const MAX_DESCRIPTION: usize = 1000;
+
+/// How many views of callers, dialects and rankers are kept.
+const MAX_VIEWS: usize = 8;
+
+/// Which view is meant: the caller, the number of the settings, the snapshot of the catalog, the
+/// dialect and the ranker.
+type ViewKey = (Caller, u64, u64, DialectName, Option<String>);
+
+/// The sessions that searches begin from, the most recently used last.
+#[derive(Debug, Default)]
+pub(super) struct SearchViews(Mutex<VecDeque<(ViewKey, Arc<ToolView>)>>);
+
+impl SearchViews {
+    fn find(&self, key: &ViewKey) -> Option<Arc<ToolView>> {
+        let mut views = lock(&self.0);
+        let at = views.iter().position(|(one, _)| one == key)?;
+        let found = views.remove(at)?;
+        let view = Arc::clone(&found.1);
+        views.push_back(found);
+        Some(view)
+    }
+
+    fn add(&self, key: ViewKey, view: &Arc<ToolView>) {
+        let mut views = lock(&self.0);
+        if views.len() >= MAX_VIEWS {
+            views.pop_front();
+        }
+        views.push_back((key, Arc::clone(view)));
+    }
+}
+
+pub(super) fn routes() -> Router<ControlState> {
+    Router::new().route("/control/search", post(search))
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SearchRequest {
+    query: String,
+    ranker: Option<String>,
+    dialect: Option<String>,
+    limit: Option<usize>,
+    token: Option<String>,
+    why_not: Option<String>,
+    #[serde(default)]
+    explain: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SearchResult {
+    query: String,
+    ranker: &'static str,
+    dialect: &'static str,
+    total: usize,
+    tools: usize,
+    hits: Vec<HitView>,
+    withheld: Vec<HitView>,
+    confidence: Option<f64>,
+    unmatched: Vec<String>,
+    fallback: Option<&'static str>,
+    translated: Option<String>,
+    took_us: u64,
+    reply: ModelReply,
+    why_not: Option<WhyNot>,
+    token: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HitView {
+    rank: usize,
+    name: String,
+    id: String,
+    server: Option<String>,
+    description: String,
+    score: f64,
+    why: Vec<ReasonView>,
+    is_in_reply: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ReasonView {
+    field: &'static str,
+    term: String,
+    weight: f64,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ModelReply {
+    tool: String,
+    arguments: Value,
+    text: String,
+    tokens: usize,
+    is_error: bool,
+    loads: Vec<String>,
+    list_tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WhyNot {
+    name: String,
+    id: String,
+    rank: Option<usize>,
+    score: Option<f64>,
+    best_score: Option<f64>,
+    matched: Vec<ReasonView>,
+    missing: Vec<String>,
+    reason: String,
+}
+
+async fn search(State(state): State<ControlState>, asking: ControlCaller, request: Request) -> Response<Body> {
+    let wanted: SearchRequest = match read_body(request.into_body()).await {
+        Ok(wanted) => wanted,
+        Err(response) => return response,
+    };
+    if wanted.query.len() > MAX_QUERY_BYTES {
+        let message = format!("the query is {} bytes, over the limit of {MAX_QUERY_BYTES}", wanted.query.len());
+        return error_response(StatusCode::BAD_REQUEST, &message);
+    }
+    let setup = state.control.setups.current();
+    let viewer = match viewer(&setup, &asking, wanted.token.as_deref()) {
+        Ok(viewer) => viewer,
+        Err(response) => return *response,
+    };
+    // An index may have to be built first, and a long query keeps a processor busy.
+    let prepare = {
+        let (state, wanted) = (state.clone(), wanted.clone());
+        move || Playground::open(&state, &setup, &viewer, &wanted)
+    };
+    let playground = match blocking(prepare).await {
+        Ok(Ok(playground)) => playground,
+        Ok(Err(error)) => return error.response(),
+        Err(response) => return response,
+    };
+    let vectors = match playground.vectors() {
+        Some(vectors) => vectors.await,
+        None => Vectors::default(),
+    };
+    let rankers = state.options.host.rankers.clone();
+    match blocking(move || playground.search(&wanted, &vectors, rankers.as_deref())).await {
+        Ok(Ok(result)) => answer(&result),
+        Ok(Err(error)) => error.response(),
+        Err(response) => response,
+    }
+}
+
+/// Returns what a search may see: the caller's part, or that of the named token.
+fn viewer(setup: &Setup, asking: &ControlCaller, token: Option<&str>) -> Result<Viewer, Box<Response<Body>>> {
+    let Some(name) = token else { return Ok(asking.viewer.clone()) };
+    if !asking.has_full_access() {
+        let message = "this token is restricted; it cannot search as another one";
+        return Err(error_response(StatusCode::FORBIDDEN, message).into());
+    }
+    let viewer = setup.holder_named(name).and_then(|holder| setup.viewer(Caller::Token(holder)));
+    viewer.ok_or_else(|| error_response(StatusCode::NOT_FOUND, &format!("no token `{}`", brief(name, 80))).into())
+}
+
+/// A session to search in, as a client would.
+struct Playground {
+    session: Session,
+    ranker: Arc<dyn Ranker>,
+    /// The search of the dialect, and its arguments.
+    tool: String,
+    arguments: Value,
+}
+
+impl Playground {
+    fn open(state: &ControlState, setup: &Setup, viewer: &Viewer, wanted: &SearchRequest) -> Result<Self, HostError> {
+        let not_found = |message: String| HostError::new(HostErrorKind::NotFound, message, None);
+        let dialect = match wanted.dialect.as_deref() {
+            None => setup.profile.dialect(),
+            Some(name) => {
+                let found = DialectName::ALL.into_iter().find(|dialect| dialect.as_str() == name);
+                found.ok_or_else(|| not_found(format!("no dialect `{}`", brief(name, 80))))?
+            }
+        };
+        let ranker = match wanted.ranker.as_deref() {
+            None => setup.ranker_for(dialect, viewer.caller),
+            Some(name) => {
+                let named = state.options.host.rankers.as_ref().and_then(|rankers| rankers.ranker(name));
+                named.ok_or_else(|| not_found(format!("no ranker `{}`", brief(name, 80))))?
+            }
+        };
+        let catalog = state.control.catalog.catalog();
+        let key = (viewer.caller, viewer.setup, catalog.version(), dialect, wanted.ranker.clone());
+        let view = state.searches.find(&key).unwrap_or_else(|| {
+            let shape = Shape::new(dialect, Listing::Searchable);
+            let view = Arc::new(ToolView::with_search(catalog, setup, viewer, shape, Arc::clone(&ranker)));
+            state.searches.add(key, &view);
+            view
+        });
+        let session = lock(&view.tools).fork();
+        let (tool, arguments) = search_call(&session, &wanted.query, wanted.limit);
+        Ok(Self { session, ranker, tool, arguments })
+    }
+
+    fn vectors(&self) -> Option<pegboard_core::vectors::BoxFuture<Vectors>> {
+        self.session.vectors_for(&self.tool, &self.arguments)
+    }
+
+    fn search(
+        mut self,
+        wanted: &SearchRequest,
+        vectors: &Vectors,
+        rankers: Option<&dyn NamedRankers>,
+    ) -> Result<SearchResult, HostError> {
+        let limit = wanted.limit.unwrap_or(HITS).clamp(1, MAX_HITS);
+        let query = Query::new(&wanted.query).limit(limit).explain(wanted.explain).vectors(Some(vectors));
+        let began = Instant::now();
+        let ranking = self.rank(&query)?;
+        let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let why_not = match wanted.why_not.as_deref() {
+            Some(name) => Some(self.why_not(name, &query, &ranking, rankers)?),
+            None => None,
+        };
+        let reply = self.reply(vectors);
+        let hit = |(at, hit): (usize, &Hit)| self.hit(at, hit, &reply);
+        Ok(SearchResult {
+            query: wanted.query.clone(),
+            ranker: self.ranker.name(),
+            dialect: self.session.dialect_name().as_str(),
+            total: ranking.total,
+            tools: self.session.known_names().len(),
+            hits: ranking.hits.iter().enumerate().map(hit).collect(),
+            withheld: ranking.withheld.iter().enumerate().map(hit).collect(),
+            confidence: ranking.confidence,
+            unmatched: ranking.unmatched.clone(),
+            fallback: ranking.fallback.map(|fallback| fallback.as_str()),
+            translated: ranking.translated.clone(),
+            took_us,
+            reply,
+            why_not,
+            token: wanted.token.clone(),
+        })
+    }
+
+    fn rank(&self, query: &Query<'_>) -> Result<Ranking, HostError> {
+        // While the user has not typed anything yet, nothing is wrong.
+        if query.text.trim().is_empty() {
+            return Ok(Ranking::default());
+        }
+        let ranked = self.ranker.rank(query, self.session.catalog(), self.session.selection());
+        ranked.map_err(|error| HostError::new(HostErrorKind::Rejected, error.to_string(), None))
+    }
+
+    /// Makes the call that a model would make.
+    fn reply(&mut self, vectors: &Vectors) -> ModelReply {
+        let list_tokens = lists::shown_cost(&self.session).values().sum();
+        let before = self.session.visible_names();
+        let found = self.session.call_with(&self.tool, &self.arguments, vectors);
+        let text = found.reply.into_text();
+        let loads = self.session.visible_names().into_iter().filter(|name| !before.contains(name)).collect();
+        ModelReply {
+            tool: self.tool.clone(),
+            arguments: self.arguments.clone(),
+            tokens: estimate_tokens(&text),
+            text,
+            is_error: found.is_error,
+            loads,
+            list_tokens,
+        }
+    }
+
+    fn hit(&self, at: usize, hit: &Hit, reply: &ModelReply) -> HitView {
+        let name = self.session.name_of(&hit.tool);
+        HitView {
+            rank: at + 1,
+            is_in_reply: reply.text.contains(&name) || reply.loads.contains(&name),
+            id: hit.tool.id().to_owned(),
+            server: hit.tool.server_name().map(str::to_owned),
+            description: excerpt(hit.tool.description(), MAX_DESCRIPTION).into_owned(),
+            score: rounded(hit.score),
+            why: reasons(&hit.why),
+            name,
+        }
+    }
+
+    /// Finds the tool in the whole ranking, and says what it lacks.
+    fn why_not(
+        &self,
+        name: &str,
+        query: &Query<'_>,
+        ranking: &Ranking,
+        rankers: Option<&dyn NamedRankers>,
+    ) -> Result<WhyNot, HostError> {
+        let missing = || HostError::new(HostErrorKind::NotFound, format!("no tool `{}`", brief(name, 80)), None);
+        let tool = self.session.find(name).ok_or_else(missing)?;
+        let everything =
+            Query { limit: usize::MAX, threshold: 0.0, explain: false, least_confidence: Some(0.0), ..*query };
+        let hits = self.rank(&everything)?.hits;
+        let place = hits.iter().position(|hit| hit.tool.id() == tool.id());
+        let mut matched = Vec::new();
+        if let Some(at) = place {
+            let explained = self.rank(&Query { limit: at + 1, explain: true, ..everything })?.hits;
+            matched = explained.into_iter().nth(at).map(|hit| hit.why).unwrap_or_default();
+        }
+        let reason = match place {
+            None => format!("not ranked: {} finds no part of the query in it", self.ranker.name()),
+            Some(at) => {
+                let side = if at < query.limit { "within" } else { "beyond" };
+                let place = format!("ranked {}, {side} the limit of {}", at + 1, query.limit);
+                match ranking.confidence.filter(|_| !ranking.withheld.is_empty()) {
+                    Some(confidence) => format!("{place}, but nothing fits well enough (confidence {confidence:.2})"),
+                    None => place,
+                }
+            }
+        };
+        Ok(WhyNot {
+            name: self.session.name_of(&tool),
+            id: tool.id().to_owned(),
+            rank: place.map(|at| at + 1),
+            score: place.and_then(|at| hits.get(at)).map(|hit| rounded(hit.score)),
+            best_score: hits.first().map(|hit| rounded(hit.score)),
+            missing: rankers.map(|rankers| rankers.missing_words(query.text, &matched)).unwrap_or_default(),
+            matched: reasons(&matched),
+            reason,
+        })
+    }
+}
+
+fn reasons(why: &[Reason]) -> Vec<ReasonView> {
+    let view = |reason: &Reason| ReasonView {
+        field: reason.field.as_str(),
+        term: reason.term.clone(),
+        weight: rounded(reason.weight),
+    };
+    why.iter().map(view).collect()
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// Returns the search of a session's dialect, and its arguments for a query: the parameters of its
+/// own schema.
+fn search_call(session: &Session, query: &str, limit: Option<usize>) -> (String, Value) {
+    let is_search = |name: &str| session.meta_tool(name) == Some(MetaTool::Search);
+    let visible = session.visible();
+    let Some(search) = visible.iter().find(|definition| is_search(&definition.name)) else {
+        // The dialect has a search that it does not list now.
+        let name = session.dialect_name().meta_names().iter().find(|name| is_search(name)).copied();
+        return (name.unwrap_or_default().to_owned(), json!({"query": query}));
+    };
+    let parameters = search.input_schema.get("properties").and_then(Value::as_object);
+    let has = |name: &str| parameters.is_some_and(|parameters| parameters.contains_key(name));
+    let mut arguments = Map::new();
+    if has("query") || !has("keywords") {
+        arguments.insert("query".to_owned(), query.into());
+    } else {
+        arguments.insert("keywords".to_owned(), query.into());
+    }
+    let limit_names = ["limit", "max_results", "top_k"];
+    if let (Some(limit), Some(name)) = (limit, limit_names.into_iter().find(|name| has(name))) {
+        arguments.insert(name.to_owned(), limit.into());
+    }
+    (search.name.clone(), Value::Object(arguments))
+}
