@@ -1,9 +1,9 @@
 //! The items that the servers offer, and each caller's view of them.
 
 pub(crate) mod apps;
-/// Returns all items that the servers offer.
 pub(crate) mod directory;
 pub(crate) mod entries;
+pub(crate) mod own;
 pub(crate) mod uris;
 pub(crate) mod views;
 
@@ -14,6 +14,7 @@ use pegboard_discovery::Session;
 
 use self::{
     directory::Directory,
+    own::{ClientRef, OwnDirectories},
     views::{ToolView, Views},
 };
 use crate::{caller::Viewer, exchange::Exchange, lock, settings::Shape, setup::Setup};
@@ -23,12 +24,19 @@ use crate::{caller::Viewer, exchange::Exchange, lock, settings::Shape, setup::Se
 pub(crate) struct CatalogView {
     directory: RwLock<Arc<Directory>>,
     views: Views,
+    own: OwnDirectories,
 }
 
 impl CatalogView {
     /// Everything that the servers offer.
     pub(crate) fn directory(&self) -> Arc<Directory> {
         Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Everything that the servers offer to this client, with the tools that only its own connections have.
+    pub(crate) fn directory_for(&self, setup: &Setup, client: &ClientRef<'_>) -> Arc<Directory> {
+        let base = self.directory();
+        self.own.directory(&base, setup, client).unwrap_or(base)
     }
 
     /// Returns the tools of all servers.
@@ -44,6 +52,7 @@ impl CatalogView {
     /// Clears the cached views, because the tools or the settings have changed.
     pub(crate) fn forget_views(&self) {
         self.views.clear();
+        self.own.clear();
     }
 
     /// Returns the current view of a caller.
@@ -57,12 +66,21 @@ impl CatalogView {
         view
     }
 
+    /// Returns the current view of a client, with the tools that only its own connections have.
+    pub(crate) fn view_for(&self, setup: &Setup, client: &ClientRef<'_>, shape: Shape) -> Arc<ToolView> {
+        let own = self.own.view(&self.directory(), setup, client, shape);
+        own.unwrap_or_else(|| self.view(setup, &client.viewer, shape))
+    }
+
     /// Calls `work` with the tools of the session of a request; without a session, with those of
     /// its caller.
     pub(crate) fn with_tools<T>(&self, setup: &Setup, exchange: &Exchange, work: impl FnOnce(&mut Session) -> T) -> T {
         match &exchange.session {
             Some(session) => with_copy(setup, &session.tools, work),
-            None => with_copy(setup, &self.view(setup, &exchange.viewer, exchange.shape).tools, work),
+            None => {
+                let view = self.view_for(setup, &ClientRef::of_exchange(exchange), exchange.shape);
+                with_copy(setup, &view.tools, work)
+            }
         }
     }
 

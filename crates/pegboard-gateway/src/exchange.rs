@@ -9,10 +9,11 @@ use pegboard_mcp::{
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
-use pegboard_upstream::{CallClient, CallerKey, ClientOwner, Event, queue};
+use pegboard_upstream::{CallClient, CallEvent, CallerKey, ClientOwner, queue};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
+    activity::EntryListener,
     caller::{Caller, Viewer},
     sessions::ClientSession,
     settings::Shape,
@@ -28,6 +29,10 @@ pub(crate) struct Exchange {
     pub(crate) viewer: Viewer,
     /// Where the request comes from; a pipe has no address.
     pub(crate) address: Option<PeerAddress>,
+    /// What the client calls itself, if the request says so; a session knows its own.
+    pub(crate) client: String,
+    /// If the user makes the request in the console: what wants to know its entry in the activity.
+    pub(crate) console: Option<EntryListener>,
     /// The number of the pipe that the request comes on.
     pub(crate) pipe: Option<u64>,
     /// The session that it belongs to, if it does.
@@ -134,7 +139,7 @@ impl Exchange {
 
     /// Returns the client for the connections to servers. Its identity is what was authenticated;
     /// `events` is where the events of the call go.
-    pub(crate) fn call_client(&self, events: queue::Sender<Event>) -> CallClient {
+    pub(crate) fn call_client(&self, events: queue::Sender<CallEvent>) -> CallClient {
         let session = self.session.as_ref();
         let lasting = session.filter(|session| session.is_lasting);
         let log_level = match session {
@@ -155,7 +160,7 @@ impl Exchange {
     /// Asks the client of a session.
     pub(crate) async fn ask_client(&self, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
         match &self.session {
-            Some(session) if self.can_answer(method) => session.ask_client(&self.outlet, method, params).await,
+            Some(session) if self.can_answer(method) => session.ask_client(Some(&self.outlet), method, params).await,
             _ => Err(unsupported_request_error(method)),
         }
     }
@@ -186,7 +191,7 @@ pub(crate) fn unsupported_request_error(method: &str) -> RpcError {
 /// Returns the capabilities of a client in the form in which servers are told of them: ordered, so that
 /// the same ones lead to the same connection, and without members that are not objects, because some
 /// servers reject a handshake with these.
-fn declared_capabilities(given: &Raw) -> Raw {
+pub(crate) fn declared_capabilities(given: &Raw) -> Raw {
     let mut known: BTreeMap<String, Value> = serde_json::from_str(given.get()).unwrap_or_default();
     known.retain(|_, capability| capability.is_object());
     raw(&known)

@@ -17,8 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::refresh::RefreshProgress;
 use crate::{
+    activity::Activity,
     catalog::CatalogView,
-    control::{self, Control},
+    control::{self, Control, ControlState},
     doors::{DoorContext, http, stdio},
     forward::calls::Forwarder,
     greetings::Greetings,
@@ -29,6 +30,7 @@ use crate::{
     pipeline::Pipeline,
     record::{Record, Recorder},
     routes::entries::Entries,
+    savings::SavingsLedger,
     sessions::Sessions,
     settings::{GatewaySettings, Profile, Rankers, has_constant_form},
     setup::{Change, GRACE, Setup, Setups},
@@ -89,12 +91,17 @@ impl Gateway {
         tokio::spawn(startup::sweep_sessions(Arc::downgrade(&gateway)));
         let names = Arc::clone(&gateway.lookalikes);
         tokio::spawn(lookalikes::compare_names(Arc::downgrade(&gateway.catalog), names));
+        let activity = &gateway.entrance.pipeline.activity;
+        activity.start(&gateway.setup().console.activity);
+        let events = Arc::clone(activity.events());
+        tokio::spawn(control::publish_changes(Arc::downgrade(&gateway.control), events));
         gateway
     }
 
     /// Creates all parts, each with those that it needs.
     fn assemble(fleet: Fleet, settings: GatewaySettings, rankers: Rankers) -> Self {
         let folder = settings.sessions.clone();
+        let console = settings.console.folder.clone();
         let tasks = TaskIds::open(folder.as_deref());
         let (fleet, setups) = (Arc::new(fleet), Arc::new(Setups::new(settings, rankers)));
         let (catalog, limits, metrics) =
@@ -129,6 +136,8 @@ impl Gateway {
             Arc::clone(&lookalikes),
         ));
         let results = Arc::<OffloadedResults>::default();
+        let savings = Arc::new(SavingsLedger::new(console.clone()));
+        let activity = Arc::new(Activity::new(&fleet, Arc::clone(&catalog), Arc::clone(&savings), console));
         let pipeline = Arc::new(Pipeline {
             setups: Arc::clone(&setups),
             startup: Arc::clone(&startup),
@@ -142,6 +151,8 @@ impl Gateway {
             tasks,
             metrics,
             record: Arc::clone(&record),
+            activity,
+            savings,
         });
         let entrance = DoorContext {
             pipeline,
@@ -192,7 +203,8 @@ impl Gateway {
     /// Returns the routes of the control API, to be merged with those of [`router`](Self::router)
     /// or served alone.
     pub fn control_router(&self, options: control::Options) -> Router {
-        control::router(Arc::clone(&self.control), options)
+        let pipeline = Arc::clone(&self.entrance.pipeline);
+        control::router(ControlState::new(Arc::clone(&self.control), pipeline, options))
     }
 
     /// Serves one client until it closes its end, or the gateway [closes its
@@ -312,8 +324,11 @@ impl Gateway {
         self.fleet.stop().await;
     }
 
-    /// Writes what was learned to disk, within a short time.
-    pub async fn finish_learning(&self) {
+    /// Writes what was learned, the activity and the savings to disk, within a short time.
+    pub async fn finish_writing(&self) {
+        let activity = Arc::clone(&self.entrance.pipeline.activity);
+        let finished = tokio::task::spawn_blocking(move || activity.finish());
+        let _ = tokio::time::timeout(LEARNING_FLUSH_TIMEOUT, finished).await;
         if let Some(learner) = self.setup().learner.clone() {
             let finished = tokio::task::spawn_blocking(move || learner.finish());
             let _ = tokio::time::timeout(LEARNING_FLUSH_TIMEOUT, finished).await;

@@ -6,11 +6,13 @@
 //! ([`Gateway::router`]) and on a pipe ([`Gateway::serve_pipe`]). What a client sees and how
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
+mod activity;
 mod bounds;
 mod caller;
 mod catalog;
 pub mod control;
 mod doors;
+mod events;
 mod exchange;
 mod forward;
 mod gateway;
@@ -24,6 +26,7 @@ mod pipeline;
 pub mod record;
 mod request;
 mod routes;
+mod savings;
 mod sessions;
 mod settings;
 mod setup;
@@ -40,6 +43,7 @@ mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use activity::{ActivitySettings, ClientPrice, ConsoleSettings, ContentsPlace, Prices};
 pub use doors::http::{ENDPOINT, HEALTH, READY};
 pub use gateway::Gateway;
 pub use limits::CallLimits;

@@ -10,7 +10,7 @@ mod families;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,7 +22,6 @@ use pegboard_upstream::ConnectionCounts;
 use self::families::labelled;
 pub(crate) use self::families::render;
 pub use self::families::{Family, Histogram, Kind, Point, Value};
-use crate::{caller::Caller, lock};
 
 /// The path of the metrics, in the text format of Prometheus.
 pub const METRICS: &str = "/metrics";
@@ -132,12 +131,7 @@ pub(crate) struct Metrics {
     /// In the order of [`RejectReason`].
     refused: [AtomicU64; RejectReason::ALL.len()],
     servers: RwLock<BTreeMap<Arc<str>, Arc<ServerCalls>>>,
-    /// The cost of all tools, for the snapshot and the viewer that were counted last.
-    cost: Mutex<Option<(CostKey, u64)>>,
 }
-
-/// A snapshot of the catalog, and the viewer under its settings.
-type CostKey = (u64, Caller, u64);
 
 /// The current values of the gauges.
 #[derive(Clone, Debug, Default)]
@@ -175,14 +169,8 @@ impl Metrics {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the tokens that a list saved compared with all tools. `all` is computed once for a
-    /// snapshot and a viewer.
-    pub(crate) fn count_tokens_saved(&self, key: CostKey, shown: u64, all: impl FnOnce() -> u64) {
-        let mut cost = lock(&self.cost);
-        let all = match *cost {
-            Some((counted, all)) if counted == key => all,
-            _ => cost.insert((key, all())).1,
-        };
+    /// Counts the tokens that a list saved compared with all tools.
+    pub(crate) fn count_tokens_saved(&self, all: u64, shown: u64) {
         self.tokens_saved.fetch_add(all.saturating_sub(shown), Ordering::Relaxed);
     }
 
@@ -340,8 +328,9 @@ mod tests {
         calls.errors.fetch_add(1, Ordering::Relaxed);
         metrics.count_rejection(RejectReason::Rate);
         assert!(RejectReason::ALL.iter().enumerate().all(|(at, (why, _))| *why as usize == at));
-        metrics.count_tokens_saved((1, Caller::Pipe, 0), 200, || 5_000);
-        metrics.count_tokens_saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
+        metrics.count_tokens_saved(5_000, 200);
+        metrics.count_tokens_saved(5_000, 200);
+        metrics.count_tokens_saved(100, 200);
         let vectors = VectorSourceStatus { embedded: 7, failed: 2, ..VectorSourceStatus::default() };
         let gauges = GaugeValues {
             sessions: 3,

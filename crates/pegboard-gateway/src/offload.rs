@@ -4,7 +4,8 @@
 //! lifetime ends or newer results need its place.
 
 use std::{
-    collections::HashMap,
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -75,14 +76,39 @@ impl KeptResult {
 #[derive(Debug, Default)]
 struct KeptResults {
     by_reference: HashMap<String, KeptResult>,
+    by_party: HashMap<Party, PartyResults>,
     bytes: usize,
     next: u64,
 }
 
+/// The results of one party.
+#[derive(Debug, Default)]
+struct PartyResults {
+    /// References, oldest first.
+    references: BTreeMap<u64, String>,
+    bytes: usize,
+}
+
 impl KeptResults {
+    fn add(&mut self, reference: String, owner: ResultOwner, text: Arc<str>) {
+        self.next += 1;
+        let kept = KeptResult { text, owner, since: Instant::now(), number: self.next };
+        let of_party = self.by_party.entry(kept.owner.party).or_default();
+        of_party.references.insert(kept.number, reference.clone());
+        of_party.bytes += kept.bytes();
+        self.bytes += kept.bytes();
+        self.by_reference.insert(reference, kept);
+    }
+
     fn remove(&mut self, reference: &str) {
-        if let Some(gone) = self.by_reference.remove(reference) {
-            self.bytes -= gone.bytes();
+        let Some(gone) = self.by_reference.remove(reference) else { return };
+        self.bytes -= gone.bytes();
+        if let Some(of_party) = self.by_party.get_mut(&gone.owner.party) {
+            of_party.references.remove(&gone.number);
+            of_party.bytes -= gone.bytes();
+            if of_party.references.is_empty() {
+                self.by_party.remove(&gone.owner.party);
+            }
         }
     }
 
@@ -92,30 +118,48 @@ impl KeptResults {
         old.iter().for_each(|reference| self.remove(reference));
     }
 
-    /// Removes results until all of them have at most `most` bytes: the oldest of the party with the
-    /// most bytes, so that one caller does not push out the results of the others.
-    fn make_room(&mut self, most: usize) {
-        while self.bytes > most {
-            let mut shares: HashMap<Party, usize> = HashMap::new();
-            for kept in self.by_reference.values() {
-                *shares.entry(kept.owner.party).or_default() += kept.bytes();
-            }
-            let order = |kept: &KeptResult| {
-                (std::cmp::Reverse(shares.get(&kept.owner.party).copied().unwrap_or_default()), kept.number)
+    /// Returns whether there is room for a new result of a party if every other party keeps as many
+    /// bytes as this result has.
+    fn is_fair(&self, party: Party, bytes: usize, most: usize) -> bool {
+        let others = self.by_party.iter().filter(|(other, _)| **other != party);
+        let kept: usize = others.map(|(_, of_party)| of_party.bytes.min(bytes)).sum();
+        kept.saturating_add(bytes) <= most
+    }
+
+    /// Removes results until all of them, with a new one of `bytes` bytes, have at most `most` bytes:
+    /// the oldest of the party with the most bytes, the new ones included, so that one caller does not
+    /// push out the results of the others.
+    fn make_room(&mut self, new: Option<(Party, usize)>, most: usize) {
+        let added = |party: Party| new.filter(|(of, _)| *of == party).map_or(0, |(_, bytes)| bytes);
+        let bytes = new.map_or(0, |(_, bytes)| bytes);
+        while self.bytes + bytes > most {
+            let share = |(party, of_party): &(&Party, &PartyResults)| {
+                (
+                    of_party.bytes + added(**party),
+                    Reverse(of_party.references.first_key_value().map(|(number, _)| *number)),
+                )
             };
-            let first = self.by_reference.iter().min_by_key(|(_, kept)| order(kept));
-            let Some(first) = first.map(|(reference, _)| reference.clone()) else { return };
-            self.remove(&first);
+            let largest = self.by_party.iter().max_by_key(share);
+            let Some(oldest) = largest.and_then(|(_, of_party)| of_party.references.values().next().cloned()) else {
+                return;
+            };
+            self.remove(&oldest);
         }
     }
 }
 
-/// A result is larger than all results together may be.
+/// A result is too large to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its result is {bytes} bytes, over the limit of {most} (`offload.maxBytes`); ask the tool for less")]
-pub(crate) struct ResultTooLarge {
-    bytes: usize,
-    most: usize,
+pub(crate) enum ResultTooLarge {
+    /// It is larger than all results together may be.
+    #[error("its result is {bytes} bytes, over the limit of {most} (`offload.maxBytes`); ask the tool for less")]
+    Alone { bytes: usize, most: usize },
+    /// It would push out smaller results of other callers.
+    #[error(
+        "its result is {bytes} bytes, over your share of the {most} bytes that all callers have (`offload.maxBytes`); ask \
+         the tool for less"
+    )]
+    Shared { bytes: usize, most: usize },
 }
 
 /// Why a result cannot be read; the model gets it.
@@ -178,16 +222,16 @@ impl OffloadedResults {
     ) -> Result<String, ResultTooLarge> {
         let (bytes, most) = (text.len(), settings.max_bytes);
         if bytes.saturating_add(OVERHEAD) > most {
-            return Err(ResultTooLarge { bytes, most });
+            return Err(ResultTooLarge::Alone { bytes, most });
         }
         let reference = format!("result_{}", random_id());
         let mut kept = lock(&self.kept);
         kept.remove_expired(settings.lifetime);
-        kept.make_room(most - bytes - OVERHEAD);
-        kept.next += 1;
-        kept.bytes += bytes + OVERHEAD;
-        let result = KeptResult { text, owner, since: Instant::now(), number: kept.next };
-        kept.by_reference.insert(reference.clone(), result);
+        if !kept.is_fair(owner.party, bytes + OVERHEAD, most) {
+            return Err(ResultTooLarge::Shared { bytes, most });
+        }
+        kept.make_room(Some((owner.party, bytes + OVERHEAD)), most);
+        kept.add(reference.clone(), owner, text);
         Ok(reference)
     }
 
@@ -213,13 +257,24 @@ impl OffloadedResults {
         })?;
         let is_short = matches!(request, Request::Read { .. } | Request::Lines { .. });
         let whose = CallerKey { party: Some(party.key()), member: 0 };
-        let _turn = match is_short {
+        let turn = match is_short {
             true => None,
             false => Some(self.queue.acquire(whose, TURN_WAIT).await.map_err(|_| ResultError::Busy)?),
         };
-        let (program, tokens) = (settings.program.as_ref(), answer_tokens(settings.tokens));
-        let reader = Reader { program, search: &self.search, query: &self.query, tokens };
-        Ok(reader.answer(Source::Text(text), request).await?)
+        let (program, tokens) = (settings.program.clone(), answer_tokens(settings.tokens));
+        let (is_search, search, query) =
+            (matches!(request, Request::Search { .. }), self.search.clone(), self.query.clone());
+        let reading = async move {
+            // Kept for as long as a processor is busy.
+            let _turn = turn;
+            let reader = Reader { program: program.as_ref(), search: &search, query: &query, tokens };
+            reader.answer(Source::Text(text), request).await
+        };
+        if !is_search {
+            return Ok(reading.await?);
+        }
+        // A thread cannot be stopped: a search whose caller has gone keeps its turn until its end.
+        Ok(tokio::spawn(reading).await.map_err(ReadError::Cancelled)??)
     }
 
     /// Returns a result of a caller who may still see something of its server.
@@ -243,7 +298,7 @@ impl OffloadedResults {
         match settings {
             Some(settings) => {
                 kept.remove_expired(settings.lifetime);
-                kept.make_room(settings.max_bytes);
+                kept.make_room(None, settings.max_bytes);
             }
             None => *kept = KeptResults { next: kept.next, ..KeptResults::default() },
         }

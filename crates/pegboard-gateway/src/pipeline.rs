@@ -8,7 +8,10 @@
 //!     -> search | forward -> offload -> record
 //! ```
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use pegboard_core::{Tool, Vectors};
 use pegboard_discovery::{CallAnswer, Target};
@@ -21,7 +24,9 @@ use pegboard_upstream::ListKind;
 use serde_json::{Value, json};
 
 use crate::{
+    activity::{Activity, Observation},
     caller::{Caller, Viewer},
+    catalog::own::ClientRef,
     exchange::Exchange,
     forward::calls::{Forward, ForwardError, Forwarder},
     greetings::Greetings,
@@ -31,6 +36,7 @@ use crate::{
     record::Record,
     request::{Caching, Client, Failure, Forwarded, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
     routes::{entries::Entries, lists},
+    savings::SavingsLedger,
     sessions::{ClientSession, Sessions},
     setup::{Setup, Setups},
     shares::{Claim, Party},
@@ -47,6 +53,9 @@ use crate::{
 /// How long clients may cache a list, in milliseconds.
 const LIST_TTL: u64 = 30_000;
 
+/// How long a part of a kept result waits for the caller's other calls.
+const READ_WAIT: Duration = Duration::from_secs(30);
+
 /// The parts that the steps need.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
@@ -62,6 +71,8 @@ pub(crate) struct Pipeline {
     pub(crate) tasks: TaskIds,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) record: Arc<Record>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) savings: Arc<SavingsLedger>,
 }
 
 impl Pipeline {
@@ -140,43 +151,33 @@ impl Pipeline {
     }
 
     fn exchange(&self, client: Client, viewer: Viewer, session: Option<Arc<ClientSession>>) -> Exchange {
-        let Client { address, pipe, capabilities, log_level, progress, outlet, trace } = client;
-        let Some(session) = session else {
-            let (shape, owner) = (self.setups.current().profile.constant_shape(), self.sessions.next_owner());
-            let capabilities = capabilities.unwrap_or_else(|| raw(&json!({})));
-            let session = None;
-            return Exchange {
-                viewer,
-                address,
-                pipe,
-                session,
-                shape,
-                capabilities,
-                log_level,
-                progress,
-                outlet,
-                owner,
-                trace,
-            };
-        };
-        trace::record_session(&session);
-        let (shape, owner, capabilities) = (session.profile.shape(), session.owner, session.capabilities.clone());
-        // The session may have seen newer settings.
-        let viewer = session.viewer();
-        let session = Some(session);
-        Exchange {
+        let Client { name, console, address, pipe, capabilities, log_level, progress, outlet, trace } = client;
+        let mut exchange = Exchange {
             viewer,
+            client: name,
+            console,
             address,
             pipe,
-            session,
-            shape,
-            capabilities,
-            log_level: None,
+            session: None,
+            shape: self.setups.current().profile.constant_shape(),
+            capabilities: capabilities.unwrap_or_else(|| raw(&json!({}))),
+            log_level,
             progress,
             outlet,
-            owner,
+            owner: 0,
             trace,
-        }
+        };
+        let Some(session) = session else {
+            exchange.owner = self.sessions.next_owner();
+            return exchange;
+        };
+        trace::record_session(&session);
+        // The session may have seen newer settings.
+        exchange.viewer = session.viewer();
+        (exchange.shape, exchange.owner) = (session.profile.shape(), session.owner);
+        (exchange.capabilities, exchange.log_level) = (session.capabilities.clone(), None);
+        exchange.session = Some(session);
+        exchange
     }
 
     async fn route(&self, exchange: &Exchange, id: &Id, operation: Operation) -> Outcome {
@@ -188,7 +189,12 @@ impl Pipeline {
         let setup = self.setups.current();
         match operation {
             Operation::Ping | Operation::Initialize(_) => return Ok(Reply::Done),
-            Operation::CallTool(call) => return self.call_tool(&setup, exchange, call).await,
+            Operation::CallTool(call) => {
+                let mut observed = self.activity.observe(&setup, exchange, &call);
+                let outcome = self.call_tool(&setup, exchange, call, &mut observed).await;
+                observed.finish(&outcome);
+                return outcome;
+            }
             Operation::SetLevel(level) => self.sessions.set_level(exchange.session.as_ref(), &level).await,
             Operation::Listen(wanted) => {
                 if wanted.has_tasks {
@@ -214,7 +220,9 @@ impl Pipeline {
         let (catalog, caching) = (&self.entries.catalog, self.caching(setup));
         match operation {
             Operation::ListTools(cursor) => {
-                let items = lists::tools(catalog, setup, exchange, &self.metrics);
+                let began = Instant::now();
+                let (items, tokens) = lists::tools(catalog, setup, exchange, &self.metrics, &self.savings);
+                self.activity.record_list(setup, exchange, tokens, began.elapsed());
                 lists::page(ListKind::Tools, items, cursor, setup.page_size, caching)
             }
             Operation::List(kind, cursor) => {
@@ -256,7 +264,13 @@ impl Pipeline {
     }
 
     /// Runs the steps of a tool call.
-    async fn call_tool(&self, setup: &Setup, exchange: &Exchange, call: ToolCall) -> Outcome {
+    async fn call_tool(
+        &self,
+        setup: &Setup,
+        exchange: &Exchange,
+        call: ToolCall,
+        observed: &mut Observation<'_>,
+    ) -> Outcome {
         let catalog = &self.entries.catalog;
         let began = Instant::now();
         // Resolve: the session says whether the name means a meta-tool, a tool that a meta-tool is
@@ -265,7 +279,7 @@ impl Pipeline {
         // Policy, then arguments: before a tool is called, the rules of its server may forbid it,
         // and headers must repeat the arguments that they have to repeat. Both under the one lock
         // of the session, so that what was checked is what is called.
-        let directory = catalog.directory();
+        let directory = catalog.directory_for(setup, &ClientRef::of_exchange(exchange));
         let check = |tool: &Tool, given: &Value, is_wrapped: bool| {
             policy::check(setup, tool, given)?;
             // A meta-tool's own arguments are not the tool's.
@@ -295,6 +309,7 @@ impl Pipeline {
         // Record: what was searched for and what is called now, for metrics, logs and rankers.
         measure::record_answer(&self.metrics, &called, began.elapsed());
         self.record.record_answer(exchange, &called.answer);
+        observed.answered(&called);
         if setup.is_search_logged {
             measure::log_searches(&called.answer, began);
         }
@@ -318,7 +333,7 @@ impl Pipeline {
         // its widest is copied whenever it is moved.
         let tool = call.called_tool(target.is_wrapped);
         let server: Arc<str> = target.server.as_deref().unwrap_or_default().into();
-        let outcome = Box::pin(self.forward(setup, exchange, call, target)).await;
+        let outcome = Box::pin(self.forward(setup, exchange, call, target, observed)).await;
         // Offload: a result that is too long to show becomes a reference.
         let outcome = match outcome {
             Ok(Reply::Forwarded(mut forwarded)) => {
@@ -369,7 +384,8 @@ impl Pipeline {
         tasks::check_declared(&exchange.capabilities)?;
         let Viewer { caller, selection, .. } = &exchange.viewer;
         let Task { server, id, tool } = self.tasks.find(setup, *caller, shown)?;
-        let is_visible = self.entries.catalog.directory().has_visible_tool(selection, &server);
+        let directory = self.entries.catalog.directory_for(setup, &ClientRef::of_exchange(exchange));
+        let is_visible = directory.has_visible_tool(selection, &server);
         if !is_visible || self.forwarder.fleet.find(&server).is_none() {
             return Err(tasks::unknown_task(shown).into());
         }
@@ -404,7 +420,17 @@ impl Pipeline {
             return Text::error("results are no longer offloaded; call the tool again".to_owned());
         };
         let Viewer { caller, selection, .. } = &exchange.viewer;
-        let directory = self.entries.catalog.directory();
+        // Limits: a search in a long result is work like a call.
+        let limits = setup.limits_of(*caller);
+        let _turn = match self.limits.admit(limits, exchange.party(), READ_WAIT).await {
+            Ok(turn) => turn,
+            Err(refusal) => {
+                let refused = ForwardError::from(refusal);
+                refused.reject_reason().into_iter().for_each(|reason| self.metrics.count_rejection(reason));
+                return Text::error(format!("the result was not read: {refusal}"));
+            }
+        };
+        let directory = self.entries.catalog.directory_for(setup, &ClientRef::of_exchange(exchange));
         let is_visible = |server: &str| directory.has_visible_tool(selection, server);
         let read = self.results.read(settings, *caller, exchange.party(), &is_visible, arguments);
         match Box::pin(read).await {
@@ -413,9 +439,16 @@ impl Pipeline {
         }
     }
 
-    async fn forward(&self, setup: &Setup, exchange: &Exchange, call: ToolCall, target: Target) -> Outcome {
+    async fn forward(
+        &self,
+        setup: &Setup,
+        exchange: &Exchange,
+        call: ToolCall,
+        target: Target,
+        observed: &mut Observation<'_>,
+    ) -> Outcome {
         let server: Arc<str> = target.server.as_deref().unwrap_or_default().into();
-        let directory = self.entries.catalog.directory();
+        let directory = self.entries.catalog.directory_for(setup, &ClientRef::of_exchange(exchange));
         let mirrored = arguments::mirrored_headers(&directory, &server, &target);
         let params = arguments::as_written(call.params, &call.arguments, &target);
         let (name, method) = (Some(target.name.clone()), "tools/call");
@@ -426,6 +459,7 @@ impl Pipeline {
         match result.await {
             Ok(forwarded) => Ok(Reply::Forwarded(self.entries.with_shown_links(&server, forwarded))),
             Err(error @ (ForwardError::Rpc(_) | ForwardError::Cut | ForwardError::Unread(_))) => {
+                observed.lost();
                 Err(error.into_rpc(&server).into())
             }
             // The model can do something about a server that is away; its client cannot.
@@ -435,7 +469,10 @@ impl Pipeline {
             Err(ForwardError::Lost(error)) if error.is_unsent() => {
                 Ok(Reply::Text(Text::error(format!("`{}` was not called: server `{server}`: {error}", call.name))))
             }
-            Err(error @ ForwardError::Lost(_)) => Ok(Reply::Text(Text::error(format!("server `{server}`: {error}")))),
+            Err(error @ ForwardError::Lost(_)) => {
+                observed.lost();
+                Ok(Reply::Text(Text::error(format!("server `{server}`: {error}"))))
+            }
         }
     }
 }

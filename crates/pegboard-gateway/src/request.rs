@@ -14,6 +14,7 @@ use pegboard_upstream::ListKind;
 use serde_json::{Map, Value};
 
 use crate::{
+    activity::EntryListener,
     bounds::{self, required},
     caller::Caller,
     exchange::{Outlet, log_level_rank},
@@ -43,6 +44,10 @@ impl Request {
 /// The client of a request, as described by the request.
 #[derive(Debug)]
 pub(crate) struct Client {
+    /// What it calls itself; a session knows.
+    pub(crate) name: String,
+    /// If the user makes the request in the console: what wants to know its entry in the activity.
+    pub(crate) console: Option<EntryListener>,
     /// Where it comes from; a pipe has no address.
     pub(crate) address: Option<PeerAddress>,
     /// The number of its pipe, if it is on one.

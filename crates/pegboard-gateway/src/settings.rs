@@ -9,7 +9,7 @@ use pegboard_core::{
 use pegboard_discovery::{DialectName, Exposure, Learner, Validation, policy::Policies};
 use pegboard_upstream::auth::Logins;
 
-use crate::{limits::CallLimits, offload::OffloadSettings};
+use crate::{activity::ConsoleSettings, limits::CallLimits, offload::OffloadSettings};
 
 /// Creates the ranker of a dialect; the same one for the same dialect, so that its index is shared.
 pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
@@ -186,6 +186,8 @@ pub struct GatewaySettings {
     pub session_keep: Duration,
     /// Items of a list that are sent at once; 0 sends everything.
     pub page_size: usize,
+    /// What the console shows, and for how long it is kept.
+    pub console: ConsoleSettings,
 }
 
 impl Default for GatewaySettings {
@@ -222,6 +224,7 @@ impl Default for GatewaySettings {
             session_idle: Duration::from_secs(30 * 60),
             session_keep: Duration::from_secs(24 * 3600),
             page_size: 0,
+            console: ConsoleSettings::default(),
         }
     }
 }

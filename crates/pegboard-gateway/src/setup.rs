@@ -58,6 +58,12 @@ impl Setup {
         self.holders.iter().copied().zip(secrets).collect()
     }
 
+    /// Returns the holder of the token with this name.
+    pub(crate) fn holder_named(&self, name: &str) -> Option<Principal> {
+        let at = self.settings.tokens.iter().position(|token| token.name == name)?;
+        self.holders.get(at).copied()
+    }
+
     /// Returns the limits of a caller.
     pub(crate) fn limits_of(&self, caller: Caller) -> CallLimits {
         let own = match caller {

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use axum::body::Bytes;
 use pegboard_http::PeerAddress;
 
 use crate::{caller::Caller, lock};
@@ -81,6 +82,32 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.shrink_to(0);
+    }
+}
+
+/// A text to send, with its claim on its caller's share of memory. The claim is released when the
+/// last byte has been sent.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) text: String,
+    pub(crate) room: Vec<Claim>,
+}
+
+impl AsRef<[u8]> for Document {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+impl From<String> for Document {
+    fn from(text: String) -> Self {
+        Self { text, room: Vec::new() }
+    }
+}
+
+impl From<Document> for Bytes {
+    fn from(document: Document) -> Self {
+        if document.room.is_empty() { Self::from(document.text) } else { Self::from_owner(document) }
     }
 }
 

@@ -149,6 +149,8 @@ pub(crate) fn session(caller: Caller, party: Party, owner: u64, is_lasting: bool
 pub(crate) fn exchange(caller: Caller, in_session: Option<(u64, bool)>) -> Exchange {
     let session = in_session.map(|(owner, is_lasting)| session(caller, Party::Caller(caller), owner, is_lasting));
     Exchange {
+        client: String::new(),
+        console: None,
         pipe: None,
         viewer: Viewer { caller, selection: Arc::default(), setup: 0 },
         address: None,

@@ -14,7 +14,9 @@ use pegboard_mcp::{
     headers::{self, MirroredParameter},
     json::{Fields, Raw, SharedRaw, raw},
 };
-use pegboard_upstream::{Fleet, Item, ListKind, Lists, Presentation, PresentedTool, Upstream, config::ServerConfig};
+use pegboard_upstream::{
+    Fleet, Item, ListKind, Lists, OwnTools, Presentation, PresentedTool, Upstream, config::ServerConfig,
+};
 
 use crate::{
     catalog::{apps, entries::VisibleEntries, uris::UriNames},
@@ -26,7 +28,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) catalog: Option<Catalog>,
-    /// The servers and their lists, in order.
+    /// The servers, in order.
+    pub(crate) servers: Arc<[Arc<Upstream>]>,
+    /// The servers and their lists, in the same order.
     lists: Vec<(Arc<str>, Arc<Lists>)>,
     /// How prompts are named.
     style: Style,
@@ -65,6 +69,12 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
+    /// Returns the difference between the tools of two catalogs.
+    pub(crate) fn of_tools(new: &Catalog, old: &Catalog) -> Self {
+        let changes = new.changes_since(old);
+        Self { tools: changes.added.into_iter().chain(changes.removed).collect(), ..Self::default() }
+    }
+
     pub(crate) fn has_tools(&self) -> bool {
         !self.tools.is_empty()
     }
@@ -101,12 +111,13 @@ impl Directory {
         let is_prefixed = settings.prefixes.applies_to(enabled);
         let style = Style { is_prefixed, ..settings.names.clone() };
         let mut directory = Self {
+            servers: Arc::clone(&all),
             lists: servers.iter().map(|(server, lists)| (server.name().into(), Arc::clone(lists))).collect(),
             uris: Arc::new(UriNames::new(servers.iter().map(|(server, _)| server.name()), is_prefixed)),
             ..Self::default()
         };
-        directory.add_tools(&servers, settings, &style, before);
         directory.style = style;
+        directory.add_tools(&servers, settings, before);
         for (server, _) in &servers {
             let text = server.hello().and_then(|hello| hello.instructions.clone());
             let text = text.filter(|text| !text.trim().is_empty());
@@ -115,58 +126,92 @@ impl Directory {
         directory
     }
 
-    fn add_tools(
-        &mut self,
-        servers: &[(&Arc<Upstream>, Arc<Lists>)],
-        settings: &GatewaySettings,
-        style: &Style,
-        before: &Self,
-    ) {
+    /// Returns this directory with the tools that only the connections of one client have, by the position of
+    /// their server.
+    pub(crate) fn with_own_tools(&self, own: &[(usize, Arc<OwnTools>)], settings: &GatewaySettings) -> Self {
+        let mut directory = Self {
+            catalog: None,
+            servers: Arc::clone(&self.servers),
+            lists: self.lists.clone(),
+            style: self.style.clone(),
+            uris: Arc::clone(&self.uris),
+            entries: Mutex::default(),
+            mirrored: self.mirrored.clone(),
+            parts: HashMap::new(),
+            held: self.held.clone(),
+            instructions: self.instructions.clone(),
+        };
+        let mut catalog = self.catalog.clone().unwrap_or_else(Catalog::empty);
+        for (at, own) in own {
+            let (Some(server), Some((name, lists))) = (self.servers.get(*at), self.lists.get(*at)) else { continue };
+            directory.held.retain(|tool| tool.server_name() != Some(name));
+            catalog = directory.add_server_tools(catalog, server, &own.added_to(lists), settings, self);
+        }
+        directory.catalog = Some(catalog.ordered_by(&self.server_names()));
+        directory
+    }
+
+    fn server_names(&self) -> Vec<&str> {
+        self.lists.iter().map(|(name, _)| &**name).collect()
+    }
+
+    fn add_tools(&mut self, servers: &[(&Arc<Upstream>, Arc<Lists>)], settings: &GatewaySettings, before: &Self) {
         let mut catalog = before.catalog.clone().unwrap_or_else(Catalog::empty);
         for (server, lists) in servers {
-            let name: Arc<str> = server.name().into();
-            let presentation = shown_tools(server, lists, settings);
-            let (items, held) = (&presentation.tools, &presentation.held);
-            // Of this server alone: a session tells apart what its caller sees of several. With the
-            // tools that are held back, so that a name is the same before and after approval.
-            let names = ShownNames::new(style, items.iter().chain(held).map(|tool| (&*name, tool.name)));
-            let mut names = names.iter();
-            let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
-            let policies = &settings.policies;
-            let uris = Arc::clone(&self.uris);
-            let tool = |tool: &PresentedTool<'_>, shown: &str| to_raw_tool(tool, shown, &name, policies, &uris);
-            let part = ServerPart {
-                tools: Arc::clone(&lists.tools),
-                names: shown,
-                description: server.description(),
-                policy: format!("{} {}", policies_in_words(server.config(), policies), self.uris.shown_uri(&name, "")),
-                summary: server.config().summary.clone(),
-            };
-            self.add_mirrored_parameters(&name, items);
-            if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-                presentation.log(server.config());
-                let tools = items.iter().zip(&part.names).filter_map(|(one, shown)| tool(one, shown));
-                let server = part.server(&name);
-                let (newer, warnings) = catalog.with_server(server, tools);
-                warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
-                catalog = newer;
-            }
-            let away = held.iter().zip(names).filter_map(|(one, shown)| tool(one, shown));
-            let away = away.collect::<Vec<RawTool>>();
-            if !away.is_empty() {
-                let (away, _) = Catalog::empty().with_server(part.server(&name), away);
-                self.held.extend(away.iter().cloned());
-            }
-            self.parts.insert(name, part);
+            catalog = self.add_server_tools(catalog, server, lists, settings, before);
         }
         for gone in before.parts.keys().filter(|name| !self.parts.contains_key(*name)) {
             catalog = catalog.without_server(gone);
         }
-        let order: Vec<&str> = servers.iter().map(|(server, _)| server.name()).collect();
-        let catalog = catalog.ordered_by(&order);
+        let catalog = catalog.ordered_by(&self.server_names());
         // A snapshot that says nothing new would only make everybody work things out again.
         let is_same = |old: &Catalog| old.iter().map(Arc::as_ptr).eq(catalog.iter().map(Arc::as_ptr));
         self.catalog = before.catalog.clone().filter(is_same).or(Some(catalog));
+    }
+
+    /// Adds the tools of one server; returns the catalog with them. It stays the same if they do.
+    fn add_server_tools(
+        &mut self,
+        mut catalog: Catalog,
+        server: &Upstream,
+        lists: &Lists,
+        settings: &GatewaySettings,
+        before: &Self,
+    ) -> Catalog {
+        let name: Arc<str> = server.name().into();
+        let presentation = shown_tools(server, lists, settings);
+        let (items, held) = (&presentation.tools, &presentation.held);
+        // Of this server alone: a session tells apart what its caller sees of several. With the
+        // tools that are held back, so that a name is the same before and after approval.
+        let names = ShownNames::new(&self.style, items.iter().chain(held).map(|tool| (&*name, tool.name)));
+        let mut names = names.iter();
+        let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
+        let policies = &settings.policies;
+        let uris = Arc::clone(&self.uris);
+        let tool = |tool: &PresentedTool<'_>, shown: &str| to_raw_tool(tool, shown, &name, policies, &uris);
+        let part = ServerPart {
+            tools: Arc::clone(&lists.tools),
+            names: shown,
+            description: server.description(),
+            policy: format!("{} {}", policies_in_words(server.config(), policies), self.uris.shown_uri(&name, "")),
+            summary: server.config().summary.clone(),
+        };
+        self.add_mirrored_parameters(&name, items);
+        if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
+            presentation.log(server.config());
+            let tools = items.iter().zip(&part.names).filter_map(|(one, shown)| tool(one, shown));
+            let (newer, warnings) = catalog.with_server(part.server(&name), tools);
+            warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
+            catalog = newer;
+        }
+        let away = held.iter().zip(names).filter_map(|(one, shown)| tool(one, shown));
+        let away = away.collect::<Vec<RawTool>>();
+        if !away.is_empty() {
+            let (away, _) = Catalog::empty().with_server(part.server(&name), away);
+            self.held.extend(away.iter().cloned());
+        }
+        self.parts.insert(name, part);
+        catalog
     }
 
     fn add_mirrored_parameters(&mut self, server: &Arc<str>, tools: &[PresentedTool<'_>]) {
@@ -216,11 +261,10 @@ impl Directory {
     pub(crate) fn difference(&self, before: &Self) -> Difference {
         let empty = Catalog::empty();
         let (new, old) = (self.catalog.as_ref().unwrap_or(&empty), before.catalog.as_ref().unwrap_or(&empty));
-        let changes = new.changes_since(old);
         Difference {
-            tools: changes.added.into_iter().chain(changes.removed).collect(),
             prompts: self.changed_servers(before, &[ListKind::Prompts]),
             resources: self.changed_servers(before, &[ListKind::Resources, ListKind::Templates]),
+            ..Difference::of_tools(new, old)
         }
     }
 
@@ -246,12 +290,8 @@ impl Directory {
 /// Returns the tools of a server that its policies show and that can be called, as its settings
 /// present them.
 fn shown_tools<'a>(server: &'a Upstream, lists: &'a Lists, settings: &GatewaySettings) -> Presentation<'a> {
-    let mut presentation = Presentation::new(server.config(), lists);
-    let is_shown =
-        |tool: &PresentedTool<'_>| settings.policies.shows(server.name(), &tool.item.key) && server.can_call(tool.item);
-    presentation.tools.retain(is_shown);
-    presentation.held.retain(is_shown);
-    presentation
+    let is_shown = |item: &Item| settings.policies.shows(server.name(), &item.key) && server.can_call(item);
+    Presentation::of_shown(server.config(), lists, is_shown)
 }
 
 /// Returns everything in the configuration of a server that changes its tools, for comparison.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pegboard_core::Catalog;
+use pegboard_core::{Catalog, Ranker};
 use pegboard_discovery::{Hits, Session};
 
 use crate::{
@@ -27,15 +27,31 @@ impl ToolView {
         let selection = &*viewer.selection;
         let is_search_on = shape.listing != Listing::Everything && setup.exposure.decide(&catalog, selection).is_on;
         let ranker = setup.ranker_for(shape.dialect, viewer.caller);
-        let mut settings = setup.discovery.clone();
-        settings.always_searchable |= shape.listing == Listing::Searchable;
-        settings.has_read_result = setup.offload.is_some();
-        settings.hits = if shape.is_constant { Hits::Callable } else { Hits::Listed };
-        let tools = Session::expecting(shape.dialect, settings, catalog, selection.clone(), ranker)
-            .with_pre_discovered(setup.pre_discovered.iter().cloned())
-            .with_categories(setup.prompt_categories.iter().cloned());
+        let tools = session(catalog, setup, viewer, shape, ranker);
         Self { tools: Mutex::new(if is_search_on { tools } else { tools.with_everything_listed() }) }
     }
+
+    /// Creates a view in which the search is on, whatever the number of tools, with this ranker.
+    pub(crate) fn with_search(
+        catalog: Catalog,
+        setup: &Setup,
+        viewer: &Viewer,
+        shape: Shape,
+        ranker: Arc<dyn Ranker>,
+    ) -> Self {
+        Self { tools: Mutex::new(session(catalog, setup, viewer, shape, ranker)) }
+    }
+}
+
+/// Returns a session as a view has it.
+fn session(catalog: Catalog, setup: &Setup, viewer: &Viewer, shape: Shape, ranker: Arc<dyn Ranker>) -> Session {
+    let mut settings = setup.discovery.clone();
+    settings.always_searchable |= shape.listing == Listing::Searchable;
+    settings.has_read_result = setup.offload.is_some();
+    settings.hits = if shape.is_constant { Hits::Callable } else { Hits::Listed };
+    Session::expecting(shape.dialect, settings, catalog, (*viewer.selection).clone(), ranker)
+        .with_pre_discovered(setup.pre_discovered.iter().cloned())
+        .with_categories(setup.prompt_categories.iter().cloned())
 }
 
 /// The key of a view: a caller, the number of a setup and a shape.

@@ -1,13 +1,13 @@
 //! Calls to servers, and the events during a call.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use pegboard_mcp::{
     era::Era,
     json::{Fields, Raw},
     rpc::RpcError,
 };
-use pegboard_upstream::{Call, CallError, CallPermit, Event, Fleet, Hello, Upstream, queue};
+use pegboard_upstream::{Call, CallError, CallEvent, CallPermit, Fleet, Hello, Upstream, queue};
 use sha2::{Digest as _, Sha256};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::Instrument as _;
@@ -29,9 +29,6 @@ const EVENTS: usize = 256;
 /// Maximum number of times that a server may ask for input in one call.
 const MAX_ROUNDS: usize = 16;
 
-/// How long a call waits for the end of a connection that was given up for it.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A call to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Forward {
@@ -48,7 +45,7 @@ pub(crate) struct Forward {
 /// A running call.
 #[derive(Debug)]
 pub(crate) struct Running {
-    events: queue::Receiver<Event>,
+    events: queue::Receiver<CallEvent>,
     /// Questions to the client; they end with the call.
     questions: JoinSet<()>,
     task: Option<JoinHandle<UpstreamAnswer>>,
@@ -81,7 +78,7 @@ pub(crate) struct Forwarder {
     limits: Arc<AdmissionControl>,
     pub(crate) metrics: Arc<Metrics>,
     suspended: SuspendedCalls,
-    shutdown: Arc<Shutdown>,
+    pub(crate) shutdown: Arc<Shutdown>,
 }
 
 impl Forwarder {
@@ -147,14 +144,17 @@ impl Forwarder {
         let limits = self.setups.current().limits_of(exchange.viewer.caller);
         let turn = self.limits.admit(limits, exchange.party(), upstream.config().timeouts.call).await?;
         let mut params = forward.params.clone();
+        let mut has_made_room = false;
         for _ in 0..MAX_ROUNDS {
             let running = self.start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
             let driven = match self.drive_call(exchange, running, &bound_to).await {
-                // A call that waits for input keeps its connection; the caller's oldest one makes room.
+                // A call that waits for input keeps its connection; the caller's oldest one makes room,
+                // and no further one: this call needs one connection.
                 Err(ForwardError::Lost(CallError::TooManyConnections { .. }))
-                    if self.suspended.drop_oldest_of(&bound_to) =>
+                    if !has_made_room && self.suspended.drop_oldest_of(&bound_to) =>
                 {
-                    upstream.wait_for_room(ROOM_TIMEOUT).await;
+                    has_made_room = true;
+                    upstream.wait_for_room(Some(exchange.party().key())).await;
                     continue;
                 }
                 driven => driven?,
@@ -257,11 +257,11 @@ impl Forwarder {
                 }
             };
             match event {
-                Event::Notification { method, params } => exchange.relay(&method, params).await,
-                Event::Request { method, reply, .. } if !exchange.can_answer(&method) => {
+                CallEvent::Notification { method, params } => exchange.relay(&method, params).await,
+                CallEvent::Request { method, reply, .. } if !exchange.can_answer(&method) => {
                     let _ = reply.send(Err(unsupported_request_error(&method)));
                 }
-                Event::Request { method, params, reply } if !exchange.is_asked_by_result() => {
+                CallEvent::Request { method, params, reply } if !exchange.is_asked_by_result() => {
                     let exchange = exchange.clone();
                     let mut reply = reply;
                     while running.questions.try_join_next().is_some() {}
@@ -275,7 +275,7 @@ impl Forwarder {
                     };
                     running.questions.spawn(asking.in_current_span());
                 }
-                Event::Request { method, params, reply } => {
+                CallEvent::Request { method, params, reply } => {
                     let bytes = params.as_ref().map_or(0, |params| params.get().len());
                     let most = self.setups.current().unread_bytes_per_caller;
                     match self.limits.open_answer(exchange.party(), bytes, most) {

@@ -7,11 +7,14 @@ use pegboard_mcp::{
     json::{Fields, raw},
     rpc::Message,
 };
-use pegboard_upstream::{ClientOwner, Notice};
+use pegboard_upstream::{ClientOwner, Notice, UpdateSource};
 use tokio::sync::mpsc;
 
 use super::Gateway;
-use crate::{caller::Viewer, lock};
+use crate::{
+    caller::{Caller, Viewer},
+    lock,
+};
 
 /// Forwards notices for as long as the gateway exists.
 pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
@@ -19,12 +22,26 @@ pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::R
         let Some(gateway) = gateway.upgrade() else { return };
         match notice.method.as_str() {
             "notifications/resources/updated" => announce_resource_update(&gateway, &server, &notice),
+            "notifications/tools/list_changed" => announce_own_tools(&gateway, notice.source),
             method => {
                 let method = pegboard_core::text::brief(method, 100);
                 tracing::debug!(server = %server, method, "unknown notification ignored");
             }
         }
     }
+}
+
+/// Notifies the client whose own connection has other tools now.
+fn announce_own_tools(gateway: &Gateway, source: UpdateSource) {
+    let UpdateSource::Client(owner) = source else { return };
+    gateway.sessions.refresh_own_tools(owner);
+    let is_theirs = |viewer: &Viewer| match (viewer.caller, owner) {
+        (Caller::Token(holder), ClientOwner::Caller(number)) => holder.0 as u64 == number,
+        // A program has one client on its pipes.
+        (caller, ClientOwner::Session(_)) => caller == Caller::Pipe,
+        _ => false,
+    };
+    gateway.subscriptions.announce_list_change("notifications/tools/list_changed", is_theirs);
 }
 
 fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
@@ -60,7 +77,7 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
         for name in names {
             params.set("uri", raw(&name));
             let line = Message::notification("notifications/resources/updated", Some(&params.to_raw()));
-            session.send(line);
+            session.send_or_keep(line);
         }
     }
     gateway.subscriptions.announce_resource_update(is_it, is_for, &params);

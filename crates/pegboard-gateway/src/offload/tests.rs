@@ -85,6 +85,23 @@ async fn whoever_has_the_most_makes_room() {
     assert_eq!(lock(&results.kept).bytes, 0);
 }
 
+#[tokio::test]
+async fn a_newcomer_does_not_push_out_the_results_of_others() {
+    let (results, settings) = (OffloadedResults::default(), settings(4));
+    let quiet: Vec<String> = [1, 2].map(|number| keep(&results, &settings, number)).into();
+    let large = || "x".repeat(3 * 100 + 2 * OVERHEAD).into();
+    let error = results.keep(&settings, owner(3), large()).expect_err("two others have results");
+    assert!(error.to_string().contains("over your share"), "{error}");
+    assert!(has(&results, &settings, 1, &quiet[0]) && has(&results, &settings, 2, &quiet[1]));
+    let own = keep(&results, &settings, 3);
+    let second = keep(&results, &settings, 3);
+    keep(&results, &settings, 3);
+    assert!(!has(&results, &settings, 3, &own) && has(&results, &settings, 3, &second), "its own make room");
+    assert_eq!(lock(&results.kept).by_party.len(), 3);
+    results.sweep(Some(&super::OffloadSettings { max_bytes: 0, ..settings }));
+    assert!(lock(&results.kept).by_party.is_empty() && lock(&results.kept).bytes == 0);
+}
+
 #[test]
 fn durations() {
     let check = |seconds: u64, expected: &str| assert_eq!(duration_text(Duration::from_secs(seconds)), expected);

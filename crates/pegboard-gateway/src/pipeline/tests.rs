@@ -17,6 +17,7 @@ const ANN: Caller = Caller::Token(Principal(0));
 
 fn pipeline(parts: &TestParts) -> Pipeline {
     let (subscriptions, forwarder) = (parts.subscriptions(), parts.forwarder());
+    let savings = Arc::new(SavingsLedger::new(None));
     Pipeline {
         setups: Arc::clone(&parts.setups),
         startup: Arc::clone(&parts.startup),
@@ -30,6 +31,8 @@ fn pipeline(parts: &TestParts) -> Pipeline {
         tasks: TaskIds::open(None),
         metrics: Arc::clone(&parts.metrics),
         record: Arc::default(),
+        activity: Arc::new(Activity::new(&parts.fleet, Arc::clone(&parts.catalog), Arc::clone(&savings), None)),
+        savings,
     }
 }
 
@@ -39,8 +42,17 @@ fn request(caller: Caller, session: SessionRef, method: &str, params: &Value) ->
     let operation = Operation::parse(methods, method, Fields::of(&raw(params)).expect("an object"))?;
     let outlet = queue::channel(8).0;
     let trace = TraceContext::default();
-    let client =
-        Client { address: None, pipe: None, capabilities: None, log_level: None, progress: None, outlet, trace };
+    let client = Client {
+        name: String::new(),
+        console: None,
+        address: None,
+        pipe: None,
+        capabilities: None,
+        log_level: None,
+        progress: None,
+        outlet,
+        trace,
+    };
     Ok(Request { id: Id::from(1), caller, session, operation, client })
 }
 

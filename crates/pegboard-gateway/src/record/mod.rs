@@ -28,6 +28,7 @@ use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
 pub use self::write::RecordError;
+pub(crate) use self::write::catalog_entry;
 use crate::{caller::Caller, exchange::Exchange, ids::random_id};
 
 /// The version of the format of the lines.
@@ -228,7 +229,7 @@ impl Record {
 
 /// Returns the name of a tool in a record and in `pegboard catalog`: names for clients depend on
 /// the number of servers.
-fn identity(tool: &Tool) -> String {
+pub(crate) fn identity(tool: &Tool) -> String {
     qualified_name(tool.server_name(), tool.upstream_name())
 }
 

@@ -174,7 +174,7 @@ fn read_known(file: &mut File, limit: u64) -> io::Result<Option<HashMap<String, 
 }
 
 /// Returns a tool in the format of a catalog.
-fn catalog_entry(tool: &Tool) -> Raw {
+pub(crate) fn catalog_entry(tool: &Tool) -> Raw {
     let definition = directory::definition(tool, tool.name());
     let mut fields = Fields::of(&definition).unwrap_or_default().with("id", &identity(tool));
     if let Some(server) = tool.server() {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use pegboard_core::Tool;
 use pegboard_discovery::{
     ListedTool, MetaTool, Session, ToolDefinition, estimate_tokens,
     host::results::{self, READ_RESULT},
@@ -15,36 +16,63 @@ use crate::{
     exchange::Exchange,
     metrics::Metrics,
     request::{Caching, Cursor, Outcome, Page, Reply, unknown_cursor},
+    savings::{Cost, SavingsLedger},
     setup::Setup,
     steps::offload,
+    text::shorten,
 };
 
 /// Returns the tools for a client, and counts the tokens that this saves.
-pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, metrics: &Metrics) -> Vec<SharedRaw> {
+pub(crate) fn tools(
+    catalog: &CatalogView,
+    setup: &Setup,
+    exchange: &Exchange,
+    metrics: &Metrics,
+    savings: &SavingsLedger,
+) -> (Vec<SharedRaw>, u64) {
     metrics.lists.fetch_add(1, Ordering::Relaxed);
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
-            return with_fitting_schemas(setup, everything(tools));
+            return (with_fitting_schemas(setup, everything(tools)), 0);
         }
         let items: Vec<SharedRaw> = tools.listed_tools().iter().map(|listed| definition_of(listed, tools)).collect();
         let items = with_fitting_schemas(setup, items);
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
-        metrics.count_tokens_saved(key, shown_tokens(tools), || all_tokens(tools));
-        items
+        let all = savings.cost_of_all(key, || cost_of_all(tools));
+        let shown = shown_cost(tools);
+        let tokens = shown.values().sum();
+        metrics.count_tokens_saved(all.values().sum(), tokens);
+        let client = exchange.session.as_ref().map_or(&exchange.client, |session| &session.client);
+        savings.count_list(&shorten(client), &all, &shown);
+        (items, tokens)
     })
 }
 
-/// Returns the estimated tokens of the listed definitions for a model: names, descriptions and
-/// input schemas.
-fn shown_tokens(tools: &Session) -> u64 {
-    tools.listed_tools().iter().map(|listed| tokens_of(listed.definition)).sum()
+/// Returns the estimated tokens of the listed definitions for a model, by server: names, descriptions
+/// and input schemas. Meta-tools are those of no server.
+pub(crate) fn shown_cost(tools: &Session) -> Cost {
+    let mut cost = Cost::new();
+    for listed in tools.listed_tools() {
+        let server = listed.tool.and_then(|tool| tool.server_name()).unwrap_or_default();
+        *cost.entry(server.to_owned()).or_default() += tokens_of(listed.definition);
+    }
+    cost
 }
 
 /// Returns the estimated tokens of the definitions of all tools, counted in the same way.
-fn all_tokens(tools: &Session) -> u64 {
-    let visible = tools.catalog().iter().filter(|tool| tools.selection().allows(tool));
-    visible.map(|tool| tokens_of(&ToolDefinition::of(tool, &tools.name_of(tool)))).sum()
+pub(crate) fn cost_of_all(tools: &Session) -> Cost {
+    let mut cost = Cost::new();
+    for tool in tools.catalog().iter().filter(|tool| tools.selection().allows(tool)) {
+        let server = tool.server_name().unwrap_or_default();
+        *cost.entry(server.to_owned()).or_default() += tokens_of_tool(tool, &tools.name_of(tool));
+    }
+    cost
+}
+
+/// Returns the estimated tokens of the definition of a tool under this name.
+pub(crate) fn tokens_of_tool(tool: &Tool, name: &str) -> u64 {
+    tokens_of(&ToolDefinition::of(tool, name))
 }
 
 fn tokens_of(definition: &ToolDefinition) -> u64 {

@@ -86,7 +86,7 @@ fn record_result(span: &Span, result: &Result<Forwarded, ForwardError>) {
 }
 
 /// Returns whether a result reports a failure of the tool. Large results are not parsed for that.
-fn is_error(result: &RawValue) -> bool {
+pub(crate) fn is_error(result: &RawValue) -> bool {
     const LARGE: usize = 64 << 10;
     let text = result.get();
     text.len() < LARGE

@@ -133,6 +133,21 @@ async fn progress_and_log_messages_come_before_the_result() {
 }
 
 #[tokio::test]
+async fn each_session_has_its_own_log_level() {
+    for era in ERAS {
+        let (world, _server) = world(era).await;
+        let (loud, quiet) = (world.legacy().await, world.legacy().await);
+        for (session, level) in [(&loud, "debug"), (&quiet, "error")] {
+            assert_eq!(session.request("logging/setLevel", json!({"level": level})).await["result"], json!({}));
+        }
+        for (session, expected) in [(&loud, 3), (&quiet, 1), (&loud, 3)] {
+            let messages = session.messages("tools/call", json!({"name": "log", "arguments": {}})).await;
+            assert_eq!(methods(&messages), vec!["notifications/message"; expected], "{era:?}: {messages:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn headers_of_parameters_must_agree_with_the_body() {
     let properties = json!({"region": {"type": "string", "x-mcp-header": "Region"}});
     let schema = json!({"type": "object", "properties": properties});

@@ -262,11 +262,13 @@ pub(crate) async fn read(response: Response<Body>) -> (u16, HeaderMap, Vec<Value
 pub(crate) struct Events {
     body: Body,
     buffer: String,
+    /// The id of the last event.
+    last: String,
 }
 
 impl Events {
     pub(crate) fn new(response: Response<Body>) -> Self {
-        Self { body: response.into_body(), buffer: String::new() }
+        Self { body: response.into_body(), buffer: String::new(), last: String::new() }
     }
 
     /// The next message; `None` at the end of the stream.
@@ -274,7 +276,11 @@ impl Events {
         let next = async {
             loop {
                 while let Some((line, rest)) = self.buffer.split_once('\n') {
-                    let data = line.strip_prefix("data: ").map(|data| serde_json::from_str(data).expect("JSON"));
+                    if let Some(id) = line.strip_prefix("id: ") {
+                        id.clone_into(&mut self.last);
+                    }
+                    let data = line.strip_prefix("data: ").filter(|data| !data.is_empty());
+                    let data = data.map(|data| serde_json::from_str(data).expect("JSON"));
                     self.buffer = rest.to_owned();
                     if data.is_some() {
                         return data;
@@ -286,6 +292,18 @@ impl Events {
             }
         };
         tokio::time::timeout(PATIENCE, next).await.expect("a message in time")
+    }
+
+    /// The id of the last event; empty if it has none.
+    pub(crate) fn last_id(&self) -> &str {
+        &self.last
+    }
+
+    /// The next event as it is written.
+    pub(crate) async fn frame(&mut self) -> String {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
+        let frame = tokio::time::timeout(PATIENCE, frame).await.expect("in time").expect("an event");
+        String::from_utf8(frame.expect("a body").into_data().expect("data").to_vec()).expect("text")
     }
 
     /// The next message.
@@ -318,6 +336,11 @@ impl Legacy {
     /// The session's name.
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The token's holder that it belongs to.
+    pub(crate) fn holder(&self) -> Option<usize> {
+        self.holder
     }
 
     /// The same client with another gateway in the place of the first.
