@@ -4,6 +4,7 @@
 pub(crate) mod config_files;
 pub(crate) mod edit;
 pub(crate) mod hooks;
+pub(crate) mod llm;
 pub(crate) mod pegboard_entry;
 pub(crate) mod read;
 pub(crate) mod secrets;

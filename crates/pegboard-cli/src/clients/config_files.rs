@@ -77,6 +77,14 @@ impl SystemEnvironment<'_> {
         Some(self.join(&self.settings()?, &["pegboard", "pegboard.json"]))
     }
 
+    /// Returns the user's file of OpenCode, which is in `~/.config` on every system.
+    pub(crate) fn opencode_file(&self) -> Option<PathBuf> {
+        match self.variable("OPENCODE_CONFIG") {
+            Some(file) => Some(file.into()),
+            None => Some(self.join(&self.dot_config()?, &["opencode", "opencode.json"])),
+        }
+    }
+
     /// Returns the file of `client` that applies to every project.
     pub(crate) fn user_file(&self, client: Client) -> Option<PathBuf> {
         let in_home = |parts: &[&str]| Some(self.join(&self.home()?, parts));

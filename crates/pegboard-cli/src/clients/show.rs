@@ -14,6 +14,9 @@ const WIDTH_WITHOUT_TERMINAL: u16 = 100;
 /// Maximum number of characters of a name or note.
 const MAX_SHOWN: usize = 200;
 
+/// Marks where the table may break a path; it has no width, and no printable text contains it.
+const BREAK: char = '\u{200b}';
+
 /// Renders a plain table that wraps long cells, because half of a path or of a reason is useless.
 /// Returns an empty string without rows.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -30,12 +33,13 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     for row in rows {
         let cell = |(text, title): (String, &&str)| match *title {
             "SERVER" => Cell::new(text).fg(Color::Cyan),
+            "FILE" => Cell::new(text.replace('/', &format!("/{BREAK}"))).set_delimiter(BREAK),
             _ => Cell::new(text),
         };
         table.add_row(row.into_iter().zip(head).map(cell));
     }
     table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
-    let mut text = table.trim_fmt();
+    let mut text = table.trim_fmt().replace(BREAK, "");
     text.push('\n');
     text
 }
@@ -73,6 +77,19 @@ pub(crate) fn quote_path(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_break_between_their_parts() {
+        let path = "~/.config/Some Client/User/globalStorage/vendor.extension/settings/mcp_settings.json";
+        let note = "a note that is long enough to leave little room for the path of the file beside it";
+        let shown = table(&["CLIENT", "FILE", "NOTES"], vec![["x", path, note].map(str::to_owned).to_vec()]);
+        assert!(!shown.contains(BREAK), "{shown:?}");
+        let parts: Vec<&str> = path.split_inclusive('/').collect();
+        let lines: Vec<&str> = shown.lines().skip(1).collect();
+        assert!(lines.len() > 1, "{shown}");
+        let missing: Vec<&&str> = parts.iter().filter(|part| !lines.iter().any(|line| line.contains(**part))).collect();
+        assert!(missing.is_empty(), "{missing:?} in\n{shown}");
+    }
 
     #[test]
     fn texts_of_others_cannot_break_the_screen() {

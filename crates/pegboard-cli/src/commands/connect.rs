@@ -1,6 +1,7 @@
 //! `pegboard connect`.
 
 mod list;
+pub(super) mod llm;
 mod replaced_servers;
 
 use std::{
@@ -10,7 +11,11 @@ use std::{
 
 use clap::Args;
 
-use self::replaced_servers::{ReplacedServers, find_replaced_servers};
+pub(crate) use self::list::user_clients;
+use self::{
+    llm::Program,
+    replaced_servers::{ReplacedServers, find_replaced_servers},
+};
 use crate::{
     Outcome,
     cli::options::OutputArgs,
@@ -30,9 +35,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
-    /// MCP client
+    /// MCP client, or with `--llm` any program in this list that sends its requests to an LLM API
     #[arg(value_name = "CLIENT")]
-    client: Option<Client>,
+    client: Option<Program>,
 
     /// Configuration file with the servers [default: `pegboard.json` in this folder or above, else
     /// your user configuration]
@@ -67,8 +72,19 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     hook: bool,
 
+    /// Set the address of the program's LLM API instead, so that it sends its requests through `pegboard proxy`
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::clients::llm::DEFAULT_URL,
+        conflicts_with_all = ["config", "http", "project", "replace", "hook"]
+    )]
+    llm: Option<String>,
+
     /// List the clients, and whether they use Pegboard
-    #[arg(long, conflicts_with_all = ["client", "http", "write", "replace", "hook"])]
+    #[arg(long, conflicts_with_all = ["client", "http", "write", "replace", "hook", "llm"])]
     list: bool,
 
     #[command(flatten)]
@@ -83,12 +99,16 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
         return Err(CliError::new("no client was named")
             .hint(format!("name one of {names}; `pegboard connect --list` shows which are installed")));
     }
-    let Some(client) = args.client.filter(|_| !args.list) else {
+    let Some(program) = args.client.filter(|_| !args.list) else {
         return list::run(&surroundings, args.project.as_deref(), args.output.format());
     };
+    if let Some(url) = &args.llm {
+        return llm::connect(program.llm()?, url, args.write, args.force, &surroundings);
+    }
+    let client = program.client()?;
     let source = configuration(args)?;
     let config = source.as_ref().and_then(Source::path);
-    let access = access(args, client, source.as_ref())?;
+    let access = access(args.http.as_deref(), client, source.as_ref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
     if args.write && !args.force && place.project.is_none() && !list::is_found(&place, &surroundings) {
         return Err(not_installed(&place));
@@ -189,8 +209,9 @@ fn configuration(args: &ConnectArgs) -> Result<Option<Source>, CliError> {
     Ok(Some(source))
 }
 
-fn access(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<GatewayAccess, CliError> {
-    if let Some(url) = &args.http {
+/// Returns how a client reaches the gateway: at this URL, or by starting one with the configuration.
+pub(crate) fn access(url: Option<&str>, client: Client, source: Option<&Source>) -> Result<GatewayAccess, CliError> {
+    if let Some(url) = url {
         if !pegboard_entry::accepts_urls(client) {
             return Err(CliError::new(format!("{} can only start local programs", client.title()))
                 .hint("omit `--http` to let it start Pegboard itself"));
@@ -257,7 +278,7 @@ fn endpoint(url: &str) -> Result<String, CliError> {
     Ok(if has_path { url.to_owned() } else { format!("{}{}", url.trim_end_matches('/'), pegboard_gateway::ENDPOINT) })
 }
 
-pub(super) fn place(
+pub(crate) fn place(
     client: Client,
     project: Option<&Path>,
     surroundings: &SystemEnvironment<'_>,
@@ -277,21 +298,25 @@ pub(super) fn place(
 }
 
 /// A planned change of a client's file.
-struct PlannedEdit {
-    place: ConfigLocation,
+pub(crate) struct PlannedEdit {
+    pub(crate) place: ConfigLocation,
     /// The present text of the file, if it exists.
-    old: Option<String>,
-    new: String,
+    pub(crate) old: Option<String>,
+    pub(crate) new: String,
     /// Pegboard's entry.
-    entry: serde_json::Value,
+    pub(crate) entry: serde_json::Value,
     /// The name under which the client has the same entry already.
     connected_as: Option<String>,
     /// The client's own servers that are replaced.
-    replaced: ReplacedServers,
+    pub(crate) replaced: ReplacedServers,
 }
 
 impl PlannedEdit {
-    fn plan(place: ConfigLocation, access: &GatewayAccess, replacing: Option<&Path>) -> Result<Self, CliError> {
+    pub(crate) fn plan(
+        place: ConfigLocation,
+        access: &GatewayAccess,
+        replacing: Option<&Path>,
+    ) -> Result<Self, CliError> {
         let syntax = place.client.syntax();
         let refused = |error: EditError| explain_edit_error(&place.path, &error);
         let old = read::text(&place.path).map_err(|error| unreadable(&place.path, &error))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::connect;
+use super::connect::{self, llm::Program};
 use crate::{
     Outcome,
     clients::{
@@ -22,24 +22,39 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct DisconnectArgs {
-    /// MCP client
+    /// MCP client, or with `--llm` any program in this list that sends its requests to an LLM API
     #[arg(value_name = "CLIENT")]
-    client: Client,
+    client: Program,
 
     /// Change the client's file in this project, instead of the user's
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
+
+    /// Remove the address of the program's LLM API that `connect --llm` with the same URL wrote
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::clients::llm::DEFAULT_URL,
+        conflicts_with = "project"
+    )]
+    llm: Option<String>,
 }
 
 pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     let env = |name: &str| std::env::var(name).ok();
     let surroundings = SystemEnvironment { os: Os::current(), env: &env };
-    let place = connect::place(args.client, args.project.as_deref(), &surroundings)?;
-    let (path, title, syntax) = (place.path.display(), args.client.title(), args.client.syntax());
+    if let Some(url) = &args.llm {
+        return connect::llm::disconnect(args.client.llm()?, url, &surroundings);
+    }
+    let client = args.client.client()?;
+    let place = connect::place(client, args.project.as_deref(), &surroundings)?;
+    let (path, title, syntax) = (place.path.display(), client.title(), client.syntax());
     let old = read::text(&place.path).map_err(|error| CliError::new(format!("`{path}` {error}")))?;
     let text = old.as_deref().unwrap_or_default();
     let refused = |error| connect::explain_edit_error(&place.path, &error);
-    let had_hook = args.client == Client::ClaudeCode && remove_hook(args.project.as_deref(), &surroundings)?;
+    let had_hook = client == Client::ClaudeCode && remove_hook(args.project.as_deref(), &surroundings)?;
     let Some(entry) = edit::get(text, syntax, place.keys, NAME).map_err(refused)? else {
         if had_hook {
             return Ok(Outcome::Yes);
@@ -47,7 +62,7 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
         say(&format!("{title} does not use Pegboard: `{path}` has no entry `{NAME}`"));
         return Ok(Outcome::No);
     };
-    if pegboard_entry::is_as_written(args.client, &entry)
+    if pegboard_entry::is_as_written(client, &entry)
         && edit::set("", syntax, place.keys, NAME, &entry).is_ok_and(|ours| ours == text)
         && write::remove_created(&place.path, text)?
     {

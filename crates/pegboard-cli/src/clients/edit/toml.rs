@@ -11,6 +11,9 @@ use super::EditError;
 pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
     let before = to_json(text)?;
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
+    if !value.is_object() {
+        return set_plain(text, &path, value);
+    }
     let mut expected = before.clone();
     insert_at(&mut expected, &path, value.clone()).map_err(EditError::NoObject)?;
     let there = path.iter().try_fold(&before, |value, key| value.get(key));
@@ -23,6 +26,31 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
     // Servers in an inline table cannot be in a section of their own.
     let edited = Some(edited).filter(is_right).or_else(|| Some(update_values(text, &path, value)).filter(is_right));
     edited.ok_or_else(|| EditError::Unsafe(path.join(".")))
+}
+
+/// Returns `text` with a value that is no table under `path`.
+fn set_plain(text: &str, path: &[&str], value: &Value) -> Result<String, EditError> {
+    let mut expected = to_json(text)?;
+    insert_at(&mut expected, path, value.clone()).map_err(EditError::NoObject)?;
+    let unsafe_edit = || EditError::Unsafe(path.join("."));
+    let mut document: DocumentMut = text.parse().map_err(|error| syntax(text, &error))?;
+    let (name, keys) = path.split_last().ok_or_else(unsafe_edit)?;
+    let mut place: &mut dyn TableLike = document.as_table_mut();
+    for key in keys {
+        let item = place.entry(key).or_insert_with(|| Item::Table(Table::new()));
+        place = item.as_table_like_mut().ok_or_else(|| EditError::NoObject((*key).to_owned()))?;
+    }
+    match place.get_mut(name).and_then(Item::as_value_mut) {
+        Some(old) => {
+            let decor = old.decor().clone();
+            *old = value_from_json(value);
+            *old.decor_mut() = decor;
+        }
+        None => drop(place.insert(name, value_from_json(value).into())),
+    }
+    let edited = document.to_string();
+    let is_right = to_json(&edited).is_ok_and(|after| after == expected);
+    if is_right { Ok(edited) } else { Err(unsafe_edit()) }
 }
 
 /// Returns `text` without the value under `keys` and `name`. Comments around it stay.

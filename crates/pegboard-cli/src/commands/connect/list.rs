@@ -18,15 +18,21 @@ use crate::{
     output,
 };
 
-struct ClientRow {
-    place: ConfigLocation,
+pub(crate) struct ClientRow {
+    pub(crate) place: ConfigLocation,
     /// Whether the client seems to be installed.
-    is_found: bool,
+    pub(crate) is_found: bool,
     /// The name of Pegboard's entry, and its transport.
-    connected: Option<(String, &'static str)>,
+    pub(crate) connected: Option<(String, &'static str)>,
     /// Number of other servers.
-    servers: usize,
-    problem: Option<String>,
+    pub(crate) servers: usize,
+    pub(crate) problem: Option<String>,
+}
+
+/// Returns the clients of this user with the files that `connect` would change.
+pub(crate) fn user_clients(surroundings: &SystemEnvironment<'_>) -> Vec<ClientRow> {
+    let places = Client::ALL.iter().flat_map(|client| usual_places(*client, None, surroundings));
+    places.map(|place| inspect_client(place, surroundings)).collect()
 }
 
 pub(super) fn run(

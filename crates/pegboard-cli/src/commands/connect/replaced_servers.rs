@@ -9,9 +9,9 @@ use crate::{
 
 /// The client's own servers, as `--replace` treats them.
 #[derive(Debug, Default)]
-pub(super) struct ReplacedServers {
+pub(crate) struct ReplacedServers {
     /// Servers that are removed, because the configuration has them too.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Servers that stay, with the reason.
     staying: Vec<(String, &'static str)>,
 }

@@ -2,6 +2,7 @@
 
 mod connect;
 mod import;
+mod llm;
 
 use std::{
     path::{Path, PathBuf},
