@@ -1,18 +1,120 @@
 //! A progress bar for work that takes longer than a second.
 
 use std::{
-    sync::mpsc::{self, RecvTimeoutError, Sender},
+    io::{IsTerminal, Write, stderr},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use anstream::{AutoStream, ColorChoice};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
 
 /// Delay before the bar appears; shorter work shows nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Tick interval of the bar, so that a long step does not look like a standstill.
 const TICK: Duration = Duration::from_millis(200);
+
+/// Removes the text of the cursor's line.
+const CLEAR_LINE: &str = "\r\u{1b}[2K";
+
+/// What is on the last line of the terminal.
+enum Shown {
+    Bar(WeakProgressBar),
+    Status(String),
+}
+
+/// The bar or status line that was shown last.
+static SHOWN: Mutex<Option<Shown>> = Mutex::new(None);
+
+fn shown() -> MutexGuard<'static, Option<Shown>> {
+    SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `print`, which writes lines to standard error, above a bar or status line that is shown.
+pub(crate) fn print_above<T>(print: impl FnOnce() -> T) -> T {
+    let shown = shown();
+    match &*shown {
+        Some(Shown::Status(text)) => {
+            write_control(CLEAR_LINE);
+            let printed = print();
+            write_control(text);
+            printed
+        }
+        Some(Shown::Bar(bar)) => {
+            let bar = bar.upgrade();
+            drop(shown);
+            match bar {
+                Some(bar) => bar.suspend(print),
+                None => print(),
+            }
+        }
+        None => print(),
+    }
+}
+
+/// Writes text with control sequences to a terminal, also where colours are switched off. A failure
+/// cannot be reported anywhere.
+fn write_control(text: &str) {
+    let mut out = AutoStream::new(stderr(), ColorChoice::AlwaysAnsi);
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// One line on standard error that is replaced and removed, if that is a terminal. Bars use the whole
+/// width, so that the echo of Ctrl-C begins another line; this line leaves the cursor behind its
+/// text.
+#[derive(Debug)]
+pub(crate) struct StatusLine {
+    is_possible: bool,
+    is_shown: bool,
+}
+
+impl Default for StatusLine {
+    fn default() -> Self {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        Self { is_possible: stderr().is_terminal() && !is_dumb, is_shown: false }
+    }
+}
+
+impl StatusLine {
+    /// Shows a text without control characters that fits on one line and leaves room for `^C`, which
+    /// a terminal echoes. The cursor must be on a new line.
+    pub(crate) fn show(&mut self, text: &str) {
+        if !self.is_possible {
+            return;
+        }
+        let mut shown = shown();
+        if let Some(Shown::Status(now)) = &*shown
+            && self.is_shown
+            && now == text
+        {
+            return;
+        }
+        write_control(&format!("{CLEAR_LINE}{text}"));
+        *shown = Some(Shown::Status(text.to_owned()));
+        self.is_shown = true;
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let mut shown = shown();
+            write_control(CLEAR_LINE);
+            *shown = None;
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
 
 /// A progress bar on standard error, if that is a terminal, once the work has taken a second.
 pub(crate) struct Progress {
@@ -39,6 +141,7 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message(what.to_owned());
+        *self::shown() = Some(Shown::Bar(bar.downgrade()));
         let (done, is_done) = mpsc::channel::<()>();
         let shown = bar.clone();
         let waiting = thread::spawn(move || {

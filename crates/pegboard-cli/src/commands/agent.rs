@@ -1,5 +1,6 @@
 //! `pegboard agent`.
 
+mod activity;
 mod amounts;
 mod args;
 mod build;
@@ -95,12 +96,14 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
         Some(prompt) => runtime.block_on(run_once(prompt, &mut console)),
         None => repl::run(&runtime, &mut console, state.map(|state| state.join("agent-history")).as_deref()),
     });
+    let progress = Progress::waiting("stopping the servers");
     runtime.block_on(async {
         console.agent.stop().await;
         if let Some(telemetry) = telemetry {
             telemetry.stop(None).await;
         }
     });
+    drop(progress);
     if let Some(learner) = learner {
         learner.finish();
     }
@@ -112,8 +115,8 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
 /// Warns about names that match no tool, and fails if there is nothing to search for.
 async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
     agent.unmatched_names().await.iter().for_each(|problem| warn(problem));
-    for name in agent.unmatched_grants() {
-        warn(&format!("`--allow`: no tool `{}`", clean(&name)));
+    for unmatched in agent.unmatched_grants() {
+        warn(&format!("`--allow`: {}", clean(&unmatched.to_string())));
     }
     // A server that is away may have the tools.
     let is_complete = agent.failed_servers().is_empty();

@@ -17,10 +17,11 @@ pub(super) struct RunCost {
 }
 
 impl RunCost {
-    /// Formats everything on one line.
+    /// Formats everything on one line; the cost only if it is known.
     pub(super) fn text(&self) -> String {
         let turns = pluralize(self.turns as usize, "turn");
-        format!("{turns}, {}, {}, {}", tokens(self.usage), cost(self.cost), time(self.took))
+        let cost = self.cost.map_or_else(String::new, |known| format!("{}, ", cost(Some(known))));
+        format!("{turns}, {}, {cost}{}", tokens(self.usage), time(self.took))
     }
 }
 
@@ -77,6 +78,8 @@ mod tests {
             took: Duration::from_millis(5),
             ..RunCost::default()
         };
-        assert_eq!(spent.text(), "1 turn, 1,200 tokens in (1,000 cached), 5 out, cost unknown (--prices), 5 ms");
+        assert_eq!(spent.text(), "1 turn, 1,200 tokens in (1,000 cached), 5 out, 5 ms");
+        let priced = RunCost { cost: Some(0.5), ..spent };
+        assert_eq!(priced.text(), "1 turn, 1,200 tokens in (1,000 cached), 5 out, cost 0.5000, 5 ms");
     }
 }

@@ -5,11 +5,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use pegboard_agent::{Agent, AgentEvent, Prices, RunAnswer, RunError, Usage};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     amounts::RunCost,
@@ -19,6 +19,9 @@ use super::{
     terminal::{self, Keyboard},
 };
 use crate::error::{CliError, say, warn};
+
+/// Interval at which the display of a waiting run is drawn again.
+const REDRAW: Duration = Duration::from_millis(200);
 
 /// The outcome of a prompt.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ impl AgentConsole {
         let began = Instant::now();
         let mut spent = RunCost::default();
         let mut run = self.agent.stream(prompt);
+        let mut redraws = tokio::time::interval(REDRAW);
+        redraws.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // A question without an answer counts as a no; that must not come before the end.
         let mut unanswered = None;
         let stopped = loop {
@@ -72,8 +77,10 @@ impl AgentConsole {
                         break Some(stop);
                     }
                 }
+                _ = redraws.tick() => self.display.show_activity(),
             }
         };
+        self.display.hide_activity();
         if stopped.is_some() {
             run.cancel();
         }

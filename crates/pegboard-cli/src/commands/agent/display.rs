@@ -113,6 +113,13 @@ pub(super) trait RunDisplay {
     /// Shows an event.
     fn event(&mut self, event: AgentEvent) -> Result<(), CliError>;
 
+    /// Shows for how long the agent has been doing what it does. Called several times a second
+    /// while a run waits; the user is not asked meanwhile.
+    fn show_activity(&mut self) {}
+
+    /// Removes what [`show_activity`](Self::show_activity) showed.
+    fn hide_activity(&mut self) {}
+
     /// Shows a question; the cursor stays after it.
     fn question(&mut self, ask: &UserQuestion) -> Result<(), CliError>;
 

@@ -20,6 +20,7 @@ use crate::{
     Outcome,
     error::{CliError, say, warn},
     output::{FAINT, STRONG},
+    progress::Progress,
     terminal_text::clean,
 };
 
@@ -165,13 +166,18 @@ async fn take(line: &str, console: &mut AgentConsole) -> Result<ReplStep, CliErr
 
 async fn compact(console: &mut AgentConsole) -> Result<ReplStep, CliError> {
     let mut listening = console.signals.begin();
+    let progress = Progress::waiting("summarizing the conversation");
     Ok(tokio::select! {
         compacted = console.agent.compact() => match compacted {
             Ok(()) => {
+                drop(progress);
                 say(&format!("{FAINT}the conversation was summarized{FAINT:#}"));
                 ReplStep::Line
             }
-            Err(error) => report_failure(&error),
+            Err(error) => {
+                drop(progress);
+                report_failure(&error)
+            }
         },
         stop = listening.wait_for_stop() => match stop {
             Stop::Interrupt => ReplStep::Line,

@@ -11,6 +11,7 @@ use pegboard_llm::{Delivery, wire::Stop};
 use serde_json::Value;
 
 use super::{
+    activity::{Activity, ActivityLine},
     amounts::{RunCost, size, time},
     display::{ResumedConversation, RunDisplay, RunStart},
     markdown::Markdown,
@@ -67,6 +68,7 @@ pub(super) struct Screen {
     visible: Vec<String>,
     /// Whether the hint on allowing calls was printed.
     has_advised: bool,
+    activity: ActivityLine,
 }
 
 impl Screen {
@@ -82,11 +84,13 @@ impl Screen {
             latest: None,
             visible: Vec::new(),
             has_advised: false,
+            activity: ActivityLine::default(),
         }
     }
 
     /// Ends the current line.
     fn break_line(&mut self) -> Result<(), CliError> {
+        self.activity.hide();
         match std::mem::take(&mut self.line) {
             Line::Thoughts => {
                 say("");
@@ -109,6 +113,7 @@ impl Screen {
         if !self.is_streamed || piece.is_empty() {
             return Ok(());
         }
+        self.activity.hide();
         if self.line == Line::Thoughts {
             self.break_line()?;
         }
@@ -122,6 +127,7 @@ impl Screen {
         if !self.shows_thinking || piece.is_empty() {
             return Ok(());
         }
+        self.activity.hide();
         if self.line != Line::Thoughts {
             self.break_line()?;
         }
@@ -145,13 +151,20 @@ impl Screen {
         self.print_line(&format!("{CALL}→{CALL:#} {NAME}{name}{NAME:#}{arguments}"))?;
         self.latest = Some(id.clone());
         self.calls.insert(id, name);
+        self.activity.begin(calling(&self.calls));
         Ok(())
     }
 
     fn result(&mut self, id: &str, is_error: bool, outcome: &str) -> Result<(), CliError> {
         // A result right below its call needs no name.
         let is_below = self.latest.take().as_deref() == Some(id);
-        let name = self.calls.remove(id).filter(|_| !is_below).map_or(String::new(), |name| format!("{name} "));
+        let finished = self.calls.remove(id);
+        if !self.calls.is_empty() {
+            self.activity.begin(calling(&self.calls));
+        } else if finished.is_some() {
+            self.activity.begin(Activity::Working);
+        }
+        let name = finished.filter(|_| !is_below).map_or(String::new(), |name| format!("{name} "));
         let outcome = without_name(outcome, &name);
         let (mark, style, words) = if is_error { ('✗', BAD, Style::new()) } else { ('✓', GOOD, FAINT) };
         let outcome = one_line(outcome, terminal::width().saturating_sub(name.chars().count() + 4));
@@ -208,6 +221,14 @@ impl Screen {
     }
 }
 
+/// Returns the activity while these calls run.
+fn calling(calls: &HashMap<String, String>) -> Activity {
+    match (calls.len(), calls.values().next()) {
+        (1, Some(name)) => Activity::Calling(format!("calling {name}")),
+        (running, _) => Activity::Calling(format!("calling {}", pluralize(running, "tool"))),
+    }
+}
+
 /// Joins names on one line; `None` if there are none.
 fn join_names(names: &[&String]) -> Option<String> {
     let listed = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
@@ -241,8 +262,26 @@ impl RunDisplay for Screen {
 
     fn event(&mut self, event: AgentEvent) -> Result<(), CliError> {
         match event {
-            AgentEvent::Text(piece) => self.words(&piece),
-            AgentEvent::Thinking(piece) => self.thoughts(&piece),
+            AgentEvent::TurnStarted => {
+                self.activity.begin(Activity::Waiting);
+                Ok(())
+            }
+            AgentEvent::CompactionStarted => {
+                self.activity.begin(Activity::Summarizing);
+                Ok(())
+            }
+            AgentEvent::Retry(retry) => {
+                self.activity.retry(retry);
+                Ok(())
+            }
+            AgentEvent::Text(piece) => {
+                self.activity.begin(Activity::Writing);
+                self.words(&piece)
+            }
+            AgentEvent::Thinking(piece) => {
+                self.activity.begin(Activity::Thinking);
+                self.thoughts(&piece)
+            }
             AgentEvent::CallStarted { id, name, target, server, arguments } => {
                 let name = target.unwrap_or(name);
                 let full = server.map_or_else(|| name.clone(), |server| format!("{server}___{name}"));
@@ -266,6 +305,7 @@ impl RunDisplay for Screen {
             }
             AgentEvent::ToolsChanged { visible } => self.tools(visible),
             AgentEvent::Turn { .. } => {
+                self.activity.begin(Activity::Working);
                 self.break_line()?;
                 // Unfinished control sequences of one turn must not swallow the next.
                 (self.words, self.thoughts) = (Cleaner::default(), Cleaner::default());
@@ -283,8 +323,20 @@ impl RunDisplay for Screen {
         }
     }
 
+    fn show_activity(&mut self) {
+        // Never behind text of the model.
+        if self.line == Line::New {
+            self.activity.show();
+        }
+    }
+
+    fn hide_activity(&mut self) {
+        self.activity.hide();
+    }
+
     fn question(&mut self, ask: &UserQuestion) -> Result<(), CliError> {
         self.break_line()?;
+        self.activity.restart();
         self.latest = None;
         let mut out = anstream::stderr();
         let _ = write!(out, "{}", ask.text());

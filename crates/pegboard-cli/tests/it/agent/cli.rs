@@ -302,6 +302,9 @@ fn nobody_consents_without_a_terminal() {
     assert!(stderr(&output).contains("or SERVER:TOOL"), "{}", stderr(&output));
     let output = place.ask(&["Delete the notes", "--allow", "no_such_tool"]);
     assert!(stderr(&output).contains("`--allow`: no tool `no_such_tool`"), "{}", stderr(&output));
+    let output = place.ask(&["Delete the notes", "--allow", "delete_fiel"]);
+    let named = "`--allow`: no tool `delete_fiel` (did you mean `files___delete_file`?)";
+    assert!(stderr(&output).contains(named), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The agent on a terminal, which Python's standard library provides.
 
-use pegboard_testkit::provider::{Sending, Stall};
+use pegboard_testkit::provider::{Fault, ScriptedError, Sending, Stall};
 
 use super::*;
 
@@ -204,4 +204,42 @@ fn one_prompt_is_interrupted() {
     let seen = place.on_terminal(&["Tell me a story"], &[("waits for", "\u{3}")]);
     assert_eq!(seen.code, 130, "{}", seen.screen);
     assert!(seen.screen.contains("cancelled"), "{}", seen.screen);
+}
+
+#[test]
+fn the_wait_for_the_model_is_shown_and_removed() {
+    let refused = ScriptedTurn::Fail(Fault::Status(ScriptedError {
+        status: 529,
+        message: Some("too many requests".to_owned()),
+        retry_after: Some("0".to_owned()),
+        ..ScriptedError::default()
+    }));
+    let place = Place::new("progress", [refused, ScriptedTurn::Fail(Fault::Stall(None))]);
+    let seen = place.on_terminal(&["Tell me a story"], &[("status 529", "\u{3}")]);
+    assert_eq!(seen.code, 130, "{}", seen.screen);
+    assert!(seen.raw.contains("waiting for the model, 1 s; retry 1 of 4"), "{}", seen.raw);
+    assert!(seen.screen.contains("cancelled"), "{}", seen.screen);
+    assert!(!seen.screen.contains("waiting for the model"), "{}", seen.screen);
+}
+
+#[test]
+fn the_wait_for_a_tool_is_shown_and_removed() {
+    let place = Place::new("progress-tool", [turn([Part::call("slow", json!({"ms": 600_000}))])]);
+    place.file("one.json", &json!({"mcpServers": {"one": fixture(&["--extras"])}}));
+    let seen =
+        place.on_terminal(&["one.json", "Wait", "--mode", "normal", "--yes"], &[("calling one___slow, ", "\u{3}")]);
+    assert_eq!(seen.code, 130, "{}", seen.screen);
+    assert!(seen.screen.contains("→ one___slow") && !seen.screen.contains("calling one"), "{}", seen.screen);
+}
+
+#[test]
+fn nothing_about_waiting_is_printed_without_a_terminal() {
+    let slow = say("The end.").sending(Sending {
+        stall: Some(Stall { after: 0, time: Some(Duration::from_millis(1500)) }),
+        ..Sending::default()
+    });
+    let place = Place::new("progress-pipe", [slow]);
+    let output = place.ask(&["Tell me a story"]);
+    assert_eq!(text(&output.stdout), "The end.\n", "{}", show(&output));
+    assert!(!stderr(&output).contains("waiting"), "{}", show(&output));
 }
