@@ -14,40 +14,107 @@ use pegboard_llm::embeddings::{Embedder, EmbeddingRanker};
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
 
-/// A ranker that users can choose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
-pub(crate) enum RankerName {
+/// What a ranker is built with.
+struct BuildSettings<'a> {
+    /// The model of semantic rankers; `None` for the built-in one.
+    model: Option<&'a Arc<Model>>,
+    token_bonus: f64,
+}
+
+type Build<T> = fn(&BuildSettings<'_>) -> T;
+
+/// What the program knows about a ranker.
+struct Profile {
+    /// Whether `eval --ranker all` measures it.
+    is_compared: bool,
+    build: Build<Box<dyn Ranker>>,
+    /// Builds it for an index that is cached in a file; `None` if it has no such index.
+    build_with_kept_index: Option<Build<Arc<dyn PersistentIndex>>>,
+}
+
+impl Profile {
+    /// A ranker that `eval --ranker all` measures, and whose index is not cached.
+    const fn new(build: Build<Box<dyn Ranker>>) -> Self {
+        Self { is_compared: true, build, build_with_kept_index: None }
+    }
+}
+
+/// Defines the enum of all rankers: for each its help text, its variant, the name that people use,
+/// and its profile.
+macro_rules! rankers {
+    ($(
+        $(#[doc = $help:literal])+
+        $(#[cfg(feature = $feature:literal)])?
+        $variant:ident $name:literal => $profile:expr,
+    )+) => {
+        /// A ranker that users can choose.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+        pub(crate) enum RankerName {
+            $(
+                $(#[doc = $help])+
+                $(#[cfg(feature = $feature)])?
+                #[value(name = $name)]
+                $variant,
+            )+
+        }
+
+        impl RankerName {
+            /// All rankers.
+            pub(crate) const ALL: &'static [Self] = &[$($(#[cfg(feature = $feature)])? Self::$variant),+];
+
+            /// Returns the name that people use.
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$variant => $name,)+
+                }
+            }
+
+            fn profile(self) -> Profile {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$variant => $profile,)+
+                }
+            }
+        }
+    };
+}
+
+rankers! {
     /// Exact names, keywords (fielded BM25, typos, multiple intents) and meaning
-    #[default]
-    Hybrid,
+    Hybrid "hybrid" => Profile {
+        build_with_kept_index: Some(|settings| Arc::new(hybrid(settings))),
+        ..Profile::new(|settings| Box::new(hybrid(settings)))
+    },
     /// A regular expression over name and description; fuzzy if it matches nothing
-    Regex,
+    Regex "regex" => Profile::new(|_| Box::new(RegexRanker::default())),
     /// Tantivy's BM25 and query language
     #[cfg(feature = "bm25")]
-    Bm25,
+    Bm25 "bm25" => Profile::new(|_| Box::new(Bm25::default())),
     /// Points for each keyword; `+word` is required
-    Keyword,
+    Keyword "keyword" => Profile::new(|_| Box::new(Keyword::default())),
     /// Similarity of the whole text plus literal hits
-    Sequence,
+    Sequence "sequence" => Profile::new(|settings| Box::new(Sequence::new(settings.token_bonus))),
     /// Points for name, hint and description, added up; `+word` is required
-    Hinted,
+    Hinted "hinted" => Profile::new(|_| Box::new(Hinted::default())),
     /// Only the lexical half of hybrid
-    Lexical,
+    Lexical "lexical" => Profile {
+        is_compared: false,
+        build_with_kept_index: Some(|_| Arc::new(Lexical::default())),
+        ..Profile::new(|_| Box::new(Lexical::default()))
+    },
+}
+
+fn hybrid(settings: &BuildSettings<'_>) -> Hybrid {
+    settings.model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))
+}
+
+#[expect(clippy::derivable_impls, reason = "the variants come from a list")]
+impl Default for RankerName {
+    fn default() -> Self {
+        Self::Hybrid
+    }
 }
 
 impl RankerName {
-    /// All rankers.
-    pub(crate) const ALL: &'static [Self] = &[
-        Self::Hybrid,
-        Self::Regex,
-        #[cfg(feature = "bm25")]
-        Self::Bm25,
-        Self::Keyword,
-        Self::Sequence,
-        Self::Hinted,
-        Self::Lexical,
-    ];
-
     /// The names of [`ALL`](Self::ALL), in its order.
     pub(crate) const NAMES: [&'static str; Self::ALL.len()] = {
         let mut names = [""; Self::ALL.len()];
@@ -59,30 +126,12 @@ impl RankerName {
         names
     };
 
-    /// Returns the name that people use.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hybrid => "hybrid",
-            Self::Regex => "regex",
-            #[cfg(feature = "bm25")]
-            Self::Bm25 => "bm25",
-            Self::Keyword => "keyword",
-            Self::Sequence => "sequence",
-            Self::Hinted => "hinted",
-            Self::Lexical => "lexical",
-        }
+    /// Returns the rankers that `all` means, the default last.
+    pub(crate) fn compared() -> Vec<Self> {
+        let mut compared: Vec<Self> = Self::ALL.iter().copied().filter(|name| name.profile().is_compared).collect();
+        compared.sort_by_key(|name| *name == Self::default());
+        compared
     }
-
-    /// The rankers that `all` means: those with a reference, and the default.
-    pub(crate) const COMPARED: &'static [Self] = &[
-        Self::Regex,
-        #[cfg(feature = "bm25")]
-        Self::Bm25,
-        Self::Keyword,
-        Self::Sequence,
-        Self::Hinted,
-        Self::Hybrid,
-    ];
 
     /// Returns the ranker of a dialect, or `hybrid` if this program was built without it.
     pub(crate) fn of(dialect: DialectName) -> Self {
@@ -91,25 +140,13 @@ impl RankerName {
 
     /// Returns the ranker, if its index can be cached in a file.
     pub(crate) fn build_with_kept_index(self, model: Option<&Arc<Model>>) -> Option<Arc<dyn PersistentIndex>> {
-        match self {
-            Self::Hybrid => Some(Arc::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model))))),
-            Self::Lexical => Some(Arc::new(Lexical::default())),
-            _ => None,
-        }
+        let build = self.profile().build_with_kept_index?;
+        Some(build(&BuildSettings { model, token_bonus: 0.0 }))
     }
 
     /// Returns a ranker with these settings. Semantic rankers use `model`, or the built-in one.
     pub(crate) fn build(self, model: Option<&Arc<Model>>, token_bonus: f64) -> Box<dyn Ranker> {
-        match self {
-            Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
-            Self::Regex => Box::new(RegexRanker::default()),
-            #[cfg(feature = "bm25")]
-            Self::Bm25 => Box::new(Bm25::default()),
-            Self::Keyword => Box::new(Keyword::default()),
-            Self::Sequence => Box::new(Sequence::new(token_bonus)),
-            Self::Hinted => Box::new(Hinted::default()),
-            Self::Lexical => Box::new(Lexical::default()),
-        }
+        (self.profile().build)(&BuildSettings { model, token_bonus })
     }
 }
 
@@ -137,4 +174,19 @@ pub(crate) fn shared_rankers(
             }
         }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rankers_have_the_name_that_users_choose() {
+        for name in RankerName::ALL {
+            assert_eq!(name.build(None, 0.0).name(), name.as_str());
+            assert_eq!(RankerName::from_str(name.as_str(), false), Ok(*name));
+        }
+        assert_eq!(RankerName::compared().last(), Some(&RankerName::Hybrid));
+        assert!(!RankerName::compared().contains(&RankerName::Lexical));
+    }
 }

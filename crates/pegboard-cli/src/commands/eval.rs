@@ -28,7 +28,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     let mut names: Vec<RankerName> = Vec::new();
     for choice in &args.ranker {
         let chosen = match choice {
-            RankerChoice::All => RankerName::COMPARED.to_vec(),
+            RankerChoice::All => RankerName::compared(),
             RankerChoice::One(name) => vec![*name],
         };
         names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());

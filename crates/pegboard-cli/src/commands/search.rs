@@ -2,7 +2,7 @@
 
 mod args;
 mod report;
-mod why_not;
+pub(crate) mod why_not;
 
 use std::{
     borrow::Cow,

@@ -203,7 +203,7 @@ async fn wait_for_status(served: &Served, is_it: impl Fn(&Value) -> bool) -> Val
 }
 
 async fn get(url: &str) -> String {
-    http().get(url).send().await.expect("an answer").text().await.expect("a text")
+    http().get(url).bearer_auth(crate::gateway::CONTROL).send().await.expect("an answer").text().await.expect("a text")
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ fn reason(found: Option<(usize, (f64, f64))>, query: &Query<'_>, ranking: &Ranki
 }
 
 /// Returns the words of the query that no reason mentions, each once.
-fn missing_words(query: &str, matched: &[Reason]) -> Vec<String> {
+pub(crate) fn missing_words(query: &str, matched: &[Reason]) -> Vec<String> {
     let whole = query.trim().to_lowercase();
     let has_spaces = whole.contains(char::is_whitespace);
     let terms: Vec<String> = matched.iter().map(|reason| reason.term.to_lowercase()).collect();
