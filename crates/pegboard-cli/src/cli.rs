@@ -13,6 +13,7 @@ use crate::commands::{
     catalog::CatalogArgs,
     completions::CompletionsArgs,
     connect::ConnectArgs,
+    console::ConsoleArgs,
     disconnect::DisconnectArgs,
     doctor::DoctorArgs,
     eval::EvalArgs,
@@ -22,6 +23,7 @@ use crate::commands::{
     login::LoginArgs,
     logout::LogoutArgs,
     logs::LogsArgs,
+    proxy::ProxyArgs,
     restart::RestartArgs,
     search::SearchArgs,
     serve::ServeArgs,
@@ -75,6 +77,14 @@ pub(crate) enum Command {
     /// Serves Streamable HTTP at `/mcp` in all protocol versions; use `--stdio` for clients that
     /// start their servers themselves.
     Serve(ServeArgs),
+    /// Run the LLM API proxy: any program defers its tools by changing its base URL
+    ///
+    /// Programs send their requests to the proxy instead of their provider:
+    /// `ANTHROPIC_BASE_URL=http://127.0.0.1:8090/anthropic`, `OPENAI_BASE_URL=http://127.0.0.1:8090/openai/v1`,
+    /// `GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8090/gemini`. The model gets a search instead of all tools of a
+    /// request, and its searches are answered on the way. Keys stay those of the program. Everything that the
+    /// proxy does not understand passes through.
+    Proxy(ProxyArgs),
     /// Log in to a remote server
     ///
     /// Discovers the server's authorization server, opens a browser for the login (OAuth 2.1), and
@@ -99,6 +109,10 @@ pub(crate) enum Command {
     /// Prints the most recent lines, which the gateway keeps in memory at any log level: server events,
     /// and what the servers write to standard error.
     Logs(LogsArgs),
+    /// Print a URL that opens the console of a running gateway
+    ///
+    /// The URL has a code that signs in once. It opens nothing by itself.
+    Console(ConsoleArgs),
     /// Restart a server of a running gateway
     Restart(RestartArgs),
     /// Add a server to the configuration

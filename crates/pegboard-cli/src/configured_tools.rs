@@ -13,7 +13,7 @@ use crate::{
     commands::serve::{runtime, supervisor},
     config::{Config, Content, state},
     error::{CliError, warn},
-    gateway_client::{self, GatewayClient},
+    gateway_client::{self, GatewayClient, describe_failure},
     nesting,
     progress::Progress,
     source::Source,
@@ -46,7 +46,7 @@ pub(crate) fn with_servers<T>(
             match server.state() {
                 State::Ready => ready.push(Arc::clone(server)),
                 State::Disabled => {}
-                State::Failed { reason, .. } => failed.push(format!("server `{}`: {reason}", server.name())),
+                State::Failed { reason, .. } => failed.push(describe_failure(server.name(), &reason)),
                 _ => failed.push(format!("server `{}` did not become ready", server.name())),
             }
         }

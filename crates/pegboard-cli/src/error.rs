@@ -44,6 +44,11 @@ impl CliError {
         Self::new(format!("cannot read `{}`", path.display())).because(source)
     }
 
+    /// Returns the hint.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Returns whether the reader of the output has closed it.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         let source = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());

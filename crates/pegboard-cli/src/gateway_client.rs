@@ -168,11 +168,7 @@ impl GatewayClient {
         for server in gateway.servers().iter() {
             match server.state() {
                 State::Failed { reason, .. } if reason != NOT_NEEDED => {
-                    warn(&format!(
-                        "server `{}`: {}",
-                        terminal_text::clean(server.name()),
-                        terminal_text::clean(&reason)
-                    ));
+                    warn(&describe_failure(server.name(), &reason));
                 }
                 State::Starting if !server.is_from_manifest() => warn_of_slow(server.name()),
                 _ => {}
@@ -258,6 +254,25 @@ impl GatewayClient {
         }
     }
 
+    /// Returns the servers that do not run.
+    ///
+    /// # Errors
+    /// If the request fails.
+    pub(crate) async fn failed_servers(&self) -> Result<Vec<String>, CliError> {
+        match self {
+            Self::Running(endpoint) => {
+                let status = endpoint.status().await.map_err(|error| error.explain(endpoint))?;
+                let failed = status.servers.into_iter().filter(|server| server.report.state == "failed");
+                Ok(failed.map(|server| server.report.name).collect())
+            }
+            Self::Own { gateway, .. } => {
+                let servers = gateway.servers();
+                let failed = servers.iter().filter(|server| matches!(server.state(), State::Failed { .. }));
+                Ok(failed.map(|server| server.name().to_owned()).collect())
+            }
+        }
+    }
+
     /// Returns whether a server was started and has failed.
     pub(crate) fn has_failed(&self, name: &str) -> bool {
         let Self::Own { gateway, .. } = self else { return false };
@@ -294,6 +309,16 @@ async fn wait_until_started(endpoint: &GatewayEndpoint) -> Result<(), EndpointEr
     drop(progress);
     slow.iter().for_each(|name| warn_of_slow(name));
     Ok(())
+}
+
+/// Maximum length of the reason why a server does not run; `pegboard doctor` prints all of it.
+const MAX_REASON: usize = 200;
+
+/// Returns on one line why a server does not run.
+pub(crate) fn describe_failure(name: &str, reason: &str) -> String {
+    let shown = terminal_text::one_line(reason, MAX_REASON);
+    let hint = if shown.ends_with('…') { "; `pegboard doctor` prints the whole reason" } else { "" };
+    format!("server `{}`: {shown}{hint}", terminal_text::clean(name))
 }
 
 fn warn_of_slow(name: &str) {

@@ -18,6 +18,7 @@ mod clients;
 mod commands;
 mod config;
 mod configured_tools;
+mod console;
 mod embeddings;
 mod error;
 #[cfg(fuzzing)]
@@ -78,10 +79,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Tools(args) => commands::tools::run(&args),
         Command::Call(args) => commands::call::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Proxy(args) => commands::proxy::run(&args),
         Command::Login(args) => commands::login::run(&args),
         Command::Logout(args) => commands::logout::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
+        Command::Console(args) => commands::console::run(&args),
         Command::Restart(args) => commands::restart::run(&args),
         Command::Add(args) => commands::servers::add(&args),
         Command::Remove(args) => commands::servers::remove(&args),

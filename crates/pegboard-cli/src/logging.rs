@@ -24,6 +24,7 @@ use self::{
 use crate::{
     cli::options::{LogArgs, LogFormat},
     error::CliError,
+    progress,
     telemetry::Telemetry,
 };
 
@@ -56,7 +57,7 @@ pub(crate) fn start_with(
     };
     let log = LogLayer::new(form, |line: &str, _| {
         // A closed standard error is not a reason to stop.
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        let _ = progress::print_above(|| std::io::stderr().write_all(line.as_bytes()));
     });
     let kept = buffer.map(|buffer| {
         let buffer = Arc::clone(buffer);

@@ -1,7 +1,7 @@
 //! The registry of running gateways: a folder with a small file for each.
 
 use std::{
-    fs,
+    fmt, fs,
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
@@ -23,7 +23,7 @@ const ENTRY: &str = "json";
 const SOCKET: &str = "sock";
 
 /// A running gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunningGateway {
     pub(crate) pid: u32,
@@ -33,6 +33,23 @@ pub(crate) struct RunningGateway {
     pub(crate) socket: Option<PathBuf>,
     /// Its configuration file.
     pub(crate) configuration: Option<PathBuf>,
+    /// The credential for the control API while no tokens are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
+}
+
+impl fmt::Debug for RunningGateway {
+    /// Leaves the secret out, because this may end up in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, endpoint, socket, configuration, secret } = self;
+        f.debug_struct("RunningGateway")
+            .field("pid", pid)
+            .field("endpoint", endpoint)
+            .field("socket", socket)
+            .field("configuration", configuration)
+            .field("has_secret", &secret.is_some())
+            .finish()
+    }
 }
 
 /// Returns the registry folder below the state folder.
@@ -124,6 +141,7 @@ mod tests {
             endpoint: Some("http://127.0.0.1:1/mcp".into()),
             socket: None,
             configuration: Some("/etc/mcp.json".into()),
+            secret: Some("secret".into()),
         };
         let registration = register(&folder, &own).expect("a folder");
         assert_eq!(fs::metadata(&folder).expect("a folder").mode() & 0o777, 0o700);

@@ -162,6 +162,14 @@ async fn call(client: &GatewayClient, name: &str, given: &[String]) -> Result<Ca
         Some(CallTarget::Tool(tool)) => (session.name_of(&tool), arguments::read(given, Some(&tool))?),
         Some(CallTarget::Own) => (name_in(name).to_owned(), arguments::read(given, None)?),
         None => {
+            let failed = client.failed_servers().await?;
+            if let Some(server) = server_in(name_in(name), failed.iter().map(String::as_str)) {
+                let hint = format!("`pegboard doctor --server {server}` says why");
+                let server = terminal_text::clean(server);
+                return Err(
+                    CliError::new(format!("`{name}` was not called: server `{server}` does not run")).hint(hint)
+                );
+            }
             let reason = session.call(name_in(name), &Value::Object(serde_json::Map::new())).reply.into_text();
             return Err(
                 CliError::new(reason).hint("`pegboard tools` lists the tools, `pegboard tools QUERY` finds one")

@@ -18,12 +18,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use pegboard_config::document::Problems;
+use pegboard_gateway::control::host::HealthFinding;
 use pegboard_upstream::{config::ServerConfig, default_starts};
 
-pub(crate) use self::finding::reference;
+pub(crate) use self::{finding::reference, mask::Mask};
 use self::{
     finding::{Finding, Severity},
-    mask::Mask,
     start::{CheckedServer, StartResult},
 };
 use super::serve::runtime;
@@ -135,28 +135,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     logging::start(&args.log, "off", None)?;
     let checked_config = CheckedConfig::read(&content, &args.server)?;
     let mask = Mask::of(&checked_config);
-    let mut findings = file::problems(&checked_config.problems);
-    findings.extend(file::unused_settings(&checked_config.config.notices));
+    let mut findings = check_files(&checked_config, args.listen.as_deref(), args.state.as_deref());
     if !args.server.is_empty() {
         findings.retain(|finding| finding.server.as_ref().is_none_or(|server| args.server.contains(server)));
-    }
-    findings.extend(file::check_references(&checked_config));
-    if !checked_config.is_unreadable() {
-        let own = machine::serving_processes(&checked_config.config, args.state.as_deref(), &checked_config.path);
-        findings.extend(machine::check_listen_address(&checked_config.config, args.listen.as_deref(), &own));
-        findings.extend(machine::check_state_folder(&checked_config.config, args.state.as_deref()));
-        findings.extend(machine::find_held_tools(&checked_config.config, args.state.as_deref()));
-        findings.extend(usage::check_learning(&checked_config.config));
-    }
-    for server in checked_config.config.servers.iter().filter(|server| server.is_enabled) {
-        findings.extend(
-            entries::check_entry(server, &checked_config.path).into_iter().map(|finding| finding.of(&server.name)),
-        );
     }
     if let Some(settings) = checked_config.config.embeddings.as_ref().filter(|_| !args.offline) {
         findings.extend(runtime()?.block_on(embeddings::check_endpoint(settings)));
     }
-    findings.extend(conflicts::find_duplicate_entries(&checked_config.written));
     let checked_servers = examine_servers(&checked_config, args, &mut findings)?;
     findings.extend(conflicts::find_tool_conflicts(&checked_servers, &checked_config, &findings));
     findings.iter_mut().for_each(|finding| mask.clean(finding));
@@ -167,6 +152,70 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         Format::Text => output::text(&show::text(&report))?,
     }
     Ok(if report.count(Severity::Error) == 0 { Outcome::Yes } else { Outcome::No })
+}
+
+/// Checks everything that can be checked without starting or connecting to anything.
+fn check_files(checked_config: &CheckedConfig, listen: Option<&str>, state: Option<&str>) -> Vec<Finding> {
+    let config = &checked_config.config;
+    let mut findings = file::problems(&checked_config.problems);
+    findings.extend(file::unused_settings(&config.notices));
+    findings.extend(file::check_references(checked_config));
+    if !checked_config.is_unreadable() {
+        let own = machine::serving_processes(config, state, &checked_config.path);
+        findings.extend(machine::check_listen_address(config, listen, &own));
+        findings.extend(machine::check_state_folder(config, state));
+        findings.extend(machine::find_held_tools(config, state));
+        findings.extend(usage::check_learning(config));
+    }
+    for server in config.servers.iter().filter(|server| server.is_enabled) {
+        let found = entries::check_entry(server, &checked_config.path);
+        findings.extend(found.into_iter().map(|finding| finding.of(&server.name)));
+    }
+    findings.extend(conflicts::find_duplicate_entries(&checked_config.written));
+    findings
+}
+
+/// Returns the findings of a configuration that is in use, for the console.
+pub(crate) fn examine_files(
+    path: &std::path::Path,
+    listen: Option<&str>,
+    state: Option<&str>,
+) -> Result<Vec<HealthFinding>, CliError> {
+    let content = Content::load(path)?;
+    let checked_config = CheckedConfig::read(&content, &[])?;
+    let mask = Mask::of(&checked_config);
+    let mut findings = check_files(&checked_config, listen, state);
+    findings.iter_mut().for_each(|finding| mask.clean(finding));
+    findings.sort_by_key(|finding| (finding.severity, finding.server.clone()));
+    let shown = findings.into_iter().map(|finding| HealthFinding {
+        check: finding.check.name(),
+        severity: finding.severity.as_str().to_owned(),
+        server: finding.server,
+        message: finding.message,
+        details: finding.details,
+        hint: finding.hint,
+        fix: None,
+    });
+    Ok(shown.collect())
+}
+
+/// Returns a configuration file as text without secrets, and the problems in it.
+pub(crate) fn masked_file(path: &std::path::Path) -> Result<MaskedFile, CliError> {
+    let content = Content::load(path)?;
+    let checked_config = CheckedConfig::read(&content, &[])?;
+    let mask = Mask::of(&checked_config);
+    Ok(MaskedFile {
+        text: String::from_utf8_lossy(content.bytes()).into_owned(),
+        problems: checked_config.problems,
+        mask,
+    })
+}
+
+/// A configuration file, and what must not be shown of it.
+pub(crate) struct MaskedFile {
+    pub(crate) text: String,
+    pub(crate) problems: Problems,
+    pub(crate) mask: Mask,
 }
 
 /// Starts the servers that can be started, and checks their tools.

@@ -1,7 +1,7 @@
 //! `pegboard serve`.
 
 mod args;
-mod descriptors;
+pub(crate) mod descriptors;
 mod file_versions;
 mod presence;
 mod record;
@@ -17,9 +17,15 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::Secret;
 use pegboard_discovery::Learner;
-use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
+use pegboard_gateway::{
+    ENDPOINT, Gateway, HEALTH, READY,
+    control::{self, ControlAccess},
+    holders,
+};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
+use pegboard_proxy::Proxy;
 use pegboard_upstream::{State, Upstream};
 use tokio::sync::mpsc;
 
@@ -32,8 +38,10 @@ use crate::{
     Outcome,
     cli::options::LogFormat,
     config::{Config, ListenConfig, state},
+    console::{self, RankerSettings, Surroundings},
     embeddings,
     error::{CliError, say, warn},
+    gateway_client::find,
     logging::{self, LogBuffer},
     nesting, output,
     platform::{self, memory},
@@ -55,6 +63,9 @@ const SUMMARY_DELAY: Duration = Duration::from_secs(2);
 
 /// How long answers may take to be sent after a second signal.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
+
+/// Minimum length of a credential that the user has chosen.
+const MIN_SECRET: usize = 16;
 
 /// Maximum number of worker threads; more bring nothing, since no request computes for long.
 const MAX_WORKERS: usize = 4;
@@ -168,18 +179,29 @@ async fn serve(
         Some(settings) => Some(Listener::bind(settings).await.map_err(|error| cannot_listen(error, state.as_deref()))?),
         None => None,
     };
+    let proxy = proxy_routes(&config, listener.as_ref(), state.as_deref())?;
     let recording = Recording::open(args)?;
     let embeddings = embeddings::configured_endpoint(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
     let model = WatchedModel::read(args.model.model.clone(), config.model)?;
     let bonus = config.gateway.discovery.token_bonus;
     let rankers = shared_rankers(config.ranker, model.model(), bonus, embedder.clone());
-    let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
+    let has_console = config.listen.has_console && !args.no_console;
+    let settings = RankerSettings { model: model.model(), token_bonus: bonus };
+    let gateway = Gateway::start(config.servers, config.gateway, Arc::clone(&rankers), supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.export_metrics(&gateway);
     }
     let recording = recording.map(|recording| recording.of(&gateway));
-    let mut options = control_options(source.path(), listener.as_ref(), Arc::clone(&log));
+    let mut options = control_options(source.path(), listener.as_ref(), has_console, Arc::clone(&log))?;
+    let surroundings = Surroundings {
+        source: &source,
+        state_flag: args.state.as_deref(),
+        listen_flag: args.listen.as_deref(),
+        state: state.as_deref().filter(|_| source.path().is_some()),
+        endpoint: options.endpoint.as_deref(),
+    };
+    options.host = console::host(&gateway, &surroundings, rankers, settings);
     if let Some(path) = source.path().map(Path::to_owned) {
         let guard = listener.as_ref().map(Listener::guard_handle);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
@@ -199,6 +221,7 @@ async fn serve(
             embeddings,
             embedder,
             listen,
+            has_console,
             telemetry,
             state,
             files,
@@ -207,11 +230,16 @@ async fn serve(
         };
         tokio::spawn(watcher.watch_files());
     }
-    let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
+    let mut router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
+    if let Some(proxy) = proxy {
+        router = router.merge(proxy.router());
+    }
+    let router = if has_console { pegboard_console::serve(router) } else { router };
     let presence = Presence::announce(state.as_deref(), &options, router.clone());
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
+            announce_console(format, &options, &gateway)?;
             tokio::spawn(announce_servers(
                 Arc::clone(&gateway),
                 format,
@@ -225,7 +253,7 @@ async fn serve(
     };
     drop(presence);
     gateway.stop().await;
-    gateway.finish_learning().await;
+    gateway.finish_writing().await;
     if let Some(recording) = recording {
         recording.finish(&gateway).await;
     }
@@ -233,6 +261,13 @@ async fn serve(
         telemetry.stop(Some(&gateway)).await;
     }
     served
+}
+
+/// Returns the LLM API proxy, if its routes are on the gateway's listener.
+fn proxy_routes(config: &Config, listener: Option<&Listener>, state: Option<&Path>) -> Result<Option<Proxy>, CliError> {
+    let Some(listener) = listener.filter(|_| config.proxy.on_gateway) else { return Ok(None) };
+    let is_loopback = listener.address().ip().to_canonical().is_loopback();
+    super::proxy::open(config.proxy.clone(), is_loopback, state).map(Some)
 }
 
 /// Serves the client on standard input and output until it disconnects or a signal comes. Running
@@ -271,10 +306,55 @@ fn log_notices(config: &Config) {
 }
 
 /// Returns the options of the control API.
-fn control_options(path: Option<&Path>, listener: Option<&Listener>, log: Arc<LogBuffer>) -> control::Options {
+///
+/// # Errors
+/// If there can be no credential for requests over TCP.
+fn control_options(
+    path: Option<&Path>,
+    listener: Option<&Listener>,
+    has_console: bool,
+    log: Arc<LogBuffer>,
+) -> Result<control::Options, CliError> {
     let endpoint = listener.map(|listener| format!("http://{}{ENDPOINT}", listener.address()));
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    control::Options { endpoint, configuration: path.map(whole), reload: None, logs: Some(log) }
+    let address = listener.filter(|_| has_console).map(Listener::address);
+    let console = address.map(|address| format!("http://{address}{}", pegboard_console::PREFIX));
+    let unsafe_access = |error| CliError::new("cannot protect the control API").because(error);
+    let access = listener.map(|_| ControlAccess::new()).transpose().map_err(unsafe_access)?;
+    Ok(control::Options {
+        endpoint,
+        console,
+        configuration: path.map(whole),
+        logs: Some(log),
+        access: access.map(|access| Arc::new(access.accepting(chosen_secret()))),
+        ..control::Options::default()
+    })
+}
+
+/// Returns the credential that the user has chosen for the control API while no tokens are configured:
+/// that of commands.
+fn chosen_secret() -> Option<Secret> {
+    let token = find::token_of_environment()?;
+    if token.len() < MIN_SECRET {
+        tracing::warn!("`PEGBOARD_TOKEN` is shorter than {MIN_SECRET} characters, not accepted for the control API");
+        return None;
+    }
+    Some(Secret::new(token))
+}
+
+/// Prints the URL of the console. Without tokens it has a code that signs in once.
+fn announce_console(format: LogFormat, options: &control::Options, gateway: &Gateway) -> Result<(), CliError> {
+    let Some(page) = &options.console else { return Ok(()) };
+    // A log is read by others, also later.
+    let is_private = format == LogFormat::Text && std::io::stderr().is_terminal();
+    let access = options.access.as_ref().filter(|_| gateway.tokens().is_empty() && is_private);
+    match access.map(|access| access.new_code()).transpose() {
+        Ok(Some(code)) => announce(format, &format!("console: {page}#code={code}")),
+        Ok(None) if is_private => announce(format, &format!("console: {page}")),
+        Ok(None) => announce(format, &format!("console: {page} (`pegboard console` prints a URL that signs in)")),
+        Err(error) => return Err(CliError::new("cannot make a code for the console").because(error)),
+    }
+    Ok(())
 }
 
 /// Returns the default log level: `info` if the log goes to a file or a journal, and warnings on a
@@ -396,17 +476,35 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     settings.shutdown_deadline = config.listen.shutdown_deadline;
     settings.connections = descriptors::fit_to_descriptors(config.listen.connections);
     settings.priority_paths = vec![HEALTH.to_owned(), READY.to_owned(), control::PREFIX.to_owned()];
-    settings.guard = guard(&config.listen, holders(&config.gateway.tokens));
+    // Consoles keep it open, and must not take the places of commands.
+    settings.ordinary_paths = vec![control::EVENTS.to_owned()];
+    let doors =
+        FurtherDoors { console: config.listen.has_console && !args.no_console, llm_proxy: config.proxy.on_gateway };
+    settings.guard = guard(&config.listen, doors, holders(&config.gateway.tokens));
     Ok(Some(settings))
 }
 
+/// What the listener serves beside the MCP endpoint, with rules of its own about who may use it.
+#[derive(Clone, Copy)]
+struct FurtherDoors {
+    console: bool,
+    llm_proxy: bool,
+}
+
 /// Returns the guard, which authenticates requests.
-fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
+fn guard(listen: &ListenConfig, doors: FurtherDoors, tokens: Vec<(Principal, String)>) -> Guard {
+    let mut open_paths = vec![HEALTH.to_owned(), READY.to_owned()];
+    if doors.console {
+        // The files of the page contain nothing of this gateway.
+        open_paths.extend(["/", "/console", pegboard_console::PREFIX].map(str::to_owned));
+        open_paths.extend(control::OPEN_PATHS.map(str::to_owned));
+    }
     Guard {
         allowed_hosts: listen.allowed_hosts.clone(),
         allowed_origins: listen.allowed_origins.clone(),
         tokens,
-        open_paths: vec![HEALTH.to_owned(), READY.to_owned()],
+        open_paths,
+        self_guarded_paths: if doors.llm_proxy { Proxy::own_paths() } else { Vec::new() },
         trusted_proxies: listen.trusted_proxies.clone(),
         is_public: false,
     }

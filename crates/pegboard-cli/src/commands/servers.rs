@@ -147,10 +147,34 @@ pub(crate) fn disable(args: &NameArgs) -> Result<Outcome, CliError> {
 
 fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
     let file = File::open(&args.file, false)?;
-    let Some((section, server)) = sections::find_server(&file.value, &args.server) else {
-        return Err(file.missing(&args.server));
+    let text = switched(&file, &args.server, is_on)?;
+    file.write(text, &format!("{} `{}` in", if is_on { "enabled" } else { "disabled" }, args.server), false)
+}
+
+/// Enables or disables a server in the configuration of a running gateway, which reads it afterwards.
+pub(crate) fn switch_server(source: &Source, state: Option<&str>, server: &str, is_on: bool) -> Result<(), CliError> {
+    let file = File::of(source.clone(), state, false)?;
+    let text = switched(&file, server, is_on)?;
+    file.store(text, false).map(drop)
+}
+
+/// Hides tools of a server, by their names at the server, in the configuration of a running gateway.
+pub(crate) fn hide_tools(source: &Source, state: Option<&str>, server: &str, tools: &[String]) -> Result<(), CliError> {
+    let file = File::of(source.clone(), state, false)?;
+    let Some((section, _)) = sections::find_server(&file.value, server) else { return Err(file.missing(server)) };
+    let hide = |text: String, tool: &String| {
+        let keys = [section, &[server, "pegboard", "tools", tool.as_str()]].concat();
+        edit::json::set(&text, &keys, "hidden", &json!(true))
     };
-    let keys = [section, &[args.server.as_str()]].concat();
+    file.store(tools.iter().try_fold(file.text(), hide), false).map(drop)
+}
+
+/// Returns the text of a file in which a server is enabled or disabled.
+fn switched(file: &File<'_>, name: &str, is_on: bool) -> Result<Result<String, edit::EditError>, CliError> {
+    let Some((section, server)) = sections::find_server(&file.value, name) else {
+        return Err(file.missing(name));
+    };
+    let keys = [section, &[name]].concat();
     let has = |key: &str| server.get(key).is_some();
     let text = file.text();
     // Some clients write `enabled`; what is not written is not needed to switch a server on.
@@ -159,12 +183,11 @@ fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
         (false, false) => Ok(text),
         (false, true) => edit::json::remove(&text, &keys, "disabled"),
     };
-    let text = text.and_then(|text| match is_on || has("enabled") && !has("disabled") {
+    Ok(text.and_then(|text| match is_on || has("enabled") && !has("disabled") {
         true if has("disabled") => edit::json::remove(&text, &keys, "disabled"),
         true => Ok(text),
         false => edit::json::set(&text, &keys, "disabled", &json!(true)),
-    });
-    file.write(text, &format!("{} `{}` in", if is_on { "enabled" } else { "disabled" }, args.server), false)
+    }))
 }
 
 /// Returns the entry of the server for the configuration.
@@ -218,7 +241,11 @@ struct File<'a> {
 impl<'a> File<'a> {
     /// Opens the selected file; if there is none, the user configuration if it `may_be_new`.
     fn open(args: &'a FileArgs, may_be_new: bool) -> Result<Self, CliError> {
-        let source = Source::find(args.config.as_deref(), false);
+        Self::of(Source::find(args.config.as_deref(), false), args.state.as_deref(), may_be_new)
+    }
+
+    /// Opens the file of a source.
+    fn of(source: Source, state: Option<&'a str>, may_be_new: bool) -> Result<Self, CliError> {
         let path = match source.path() {
             Some(path) => path.to_owned(),
             None if may_be_new => source::own_file()?,
@@ -227,7 +254,7 @@ impl<'a> File<'a> {
         let unreadable = |error: &dyn std::fmt::Display| CliError::new(format!("`{}` {error}", path.display()));
         let old = read::text(&path).map_err(|error| unreadable(&error))?;
         let value = edit::json::to_json(old.as_deref().unwrap_or_default()).map_err(|error| unreadable(&error))?;
-        Ok(Self { path, source, state: args.state.as_deref(), old, value })
+        Ok(Self { path, source, state, old, value })
     }
 
     fn text(&self) -> String {
@@ -254,6 +281,19 @@ impl<'a> File<'a> {
         done: &str,
         becomes_private: bool,
     ) -> Result<Outcome, CliError> {
+        let shown = self.path.display().to_string();
+        let before = self.store(new, becomes_private)?;
+        say(&format!("{done} {shown}"));
+        if self.source.needs_trust() && !before {
+            say("the file is not trusted, so no server in it is started: `pegboard trust` shows what it starts");
+        }
+        self.reload();
+        Ok(Outcome::Yes)
+    }
+
+    /// Writes the changed text, if it is still a valid configuration; returns whether the file was trusted
+    /// before and still is.
+    fn store(&self, new: Result<String, edit::EditError>, becomes_private: bool) -> Result<bool, CliError> {
         let shown = self.path.display();
         let new = new.map_err(|error| CliError::new(format!("cannot change `{shown}`: {error}")))?;
         config::check(&new, &self.path)?;
@@ -271,12 +311,7 @@ impl<'a> File<'a> {
             trust::trust(before, self.state)?;
         }
         written?;
-        say(&format!("{done} {shown}"));
-        if self.source.needs_trust() && before.is_none() {
-            say("the file is not trusted, so no server in it is started: `pegboard trust` shows what it starts");
-        }
-        self.reload();
-        Ok(Outcome::Yes)
+        Ok(before.is_some())
     }
 
     /// Returns the trust of the file before the change, if it needs trust and has it.

@@ -97,20 +97,27 @@ pub(super) static TOKEN: Section<TokenDraft> = Section {
 const MIN_TOKEN: usize = 16;
 
 /// The format of a token: valid in a header and hard to guess.
-const SECRET: Kind = Kind::Shaped {
+pub(super) const SECRET: Kind = Kind::Shaped {
     pattern: r"^[!-~]{16,}$|\$\{",
     fits: "a token of at least 16 printable ASCII characters without spaces",
 };
 
 fn read_secret(node: &Node<'_>, token: &mut TokenDraft, scope: &mut Scope<'_>) {
-    let Some(text) = node.as_text(scope.problems) else { return };
+    if let Some(secret) = expand_secret(node, scope) {
+        token.secret = secret;
+    }
+}
+
+/// Returns the value of a token, after checking that it can be sent and is hard to guess.
+pub(super) fn expand_secret(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<String> {
+    let text = node.as_text(scope.problems)?;
     let secret = expand(node, text, scope);
     let is_sendable = secret.text.len() >= MIN_TOKEN && secret.text.chars().all(|c| c.is_ascii_graphic());
     if secret.is_complete && !is_sendable {
         let problem = node.problem(format!("must be {}", SECRET.describe()));
         scope.problems.push(problem.hint("`openssl rand -hex 32` makes one; if it is a variable, check its value"));
     }
-    token.secret = secret.text;
+    Some(secret.text)
 }
 
 pub(super) fn read_tokens(node: &Node<'_>, tokens: &mut Vec<Token>, scope: &mut Scope<'_>) {

@@ -12,6 +12,7 @@ use pegboard_gateway::Profile;
 use pegboard_upstream::config::{NewServers, Pinning};
 
 use self::keys::KEYS;
+pub(super) use self::keys::{ADDRESS, is_address};
 use super::{Config, middleware::MiddlewareConfig, misplaced_keys, state::ServerDefaults};
 
 pub(super) static SECTION: Section<ConfigDraft> =

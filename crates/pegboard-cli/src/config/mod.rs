@@ -3,6 +3,7 @@
 
 mod access;
 mod connections;
+mod console;
 mod embeddings;
 mod gateway;
 mod http_server;
@@ -14,6 +15,7 @@ mod middleware_types;
 mod misplaced_keys;
 mod offload;
 mod options;
+pub(crate) mod proxy;
 mod restrictions;
 mod schema;
 pub(crate) mod state;
@@ -44,7 +46,10 @@ use pegboard_upstream::config::{
     servers::{self, read_servers},
 };
 
-use self::{gateway::ConfigDraft, middleware::MiddlewareConfig, state::StateFolder, telemetry::TelemetryConfig};
+use self::{
+    gateway::ConfigDraft, middleware::MiddlewareConfig, proxy::ProxyConfig, state::StateFolder,
+    telemetry::TelemetryConfig,
+};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{
     catalogs::read_bounded, clients::secrets, commands::lint::LintConfig, error::CliError, nesting, rankers::RankerName,
@@ -81,6 +86,8 @@ pub(crate) struct Config {
     pub(crate) usage: Option<HabitSettings>,
     /// The external embedding model whose vectors join the ranking.
     pub(crate) embeddings: Option<EndpointSettings>,
+    /// The settings of the LLM API proxy.
+    pub(crate) proxy: ProxyConfig,
     /// The setting because of which tools may be held, if there is one.
     pub(crate) holding: Option<String>,
     /// Settings that Pegboard reads and does not apply as they are written.
@@ -102,6 +109,8 @@ pub(crate) struct ListenConfig {
     pub(crate) connections: ConnectionLimits,
     /// Whether a public address is allowed without tokens.
     pub(crate) allow_public: bool,
+    /// Whether the console is served.
+    pub(crate) has_console: bool,
     /// Maximum size of a request.
     pub(crate) max_body_bytes: usize,
     /// How long requests may take to finish at shutdown.
@@ -117,6 +126,7 @@ impl Default for ListenConfig {
             trusted_proxies: TrustedProxies::default(),
             connections: ConnectionLimits::default(),
             allow_public: false,
+            has_console: true,
             max_body_bytes: 4 << 20,
             shutdown_deadline: Duration::from_secs(5),
         }

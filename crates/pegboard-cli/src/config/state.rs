@@ -64,6 +64,7 @@ pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
     gateway.sessions = state.map(|state| state.join("sessions"));
     gateway.pins = state.map(pins);
     gateway.logins = state.map(logins);
+    gateway.console.folder = state.map(|state| state.join("console"));
 }
 
 /// Returns the folder for tool lists of servers below the state folder.

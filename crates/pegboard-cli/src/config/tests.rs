@@ -311,6 +311,7 @@ fn places() -> Vec<SectionCase> {
     let step =
         |name: &str| -> Shape { (middleware::TYPES.iter().find(|step| step.name == name).expect("a type").shape)() };
     let security = step("security");
+    let proxy = child("proxy", &pegboard);
     let http = http_server::shape();
     let stages = child("middleware", &http);
     vec![
@@ -324,6 +325,17 @@ fn places() -> Vec<SectionCase> {
         place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
         place(child("limits", &pegboard), json!({}), |it| json!({"pegboard": {"limits": it}})),
         place(child("offload", &pegboard), json!({}), |it| json!({"pegboard": {"offload": it}})),
+        place(child("console", &pegboard), json!({}), |it| json!({"pegboard": {"console": it}})),
+        place(
+            child("activity", &child("console", &pegboard)),
+            json!({}),
+            |it| json!({"pegboard": {"console": {"activity": it}}}),
+        ),
+        place(
+            child("prices", &child("console", &pegboard)),
+            json!({}),
+            |it| json!({"pegboard": {"console": {"prices": it}}}),
+        ),
         place(child("usageLearning", &pegboard), json!({}), |it| json!({"pegboard": {"usageLearning": it}})),
         place(child("telemetry", &pegboard), json!({}), |it| json!({"pegboard": {"telemetry": it}})),
         place(
@@ -364,6 +376,14 @@ fn places() -> Vec<SectionCase> {
             json!({"name": "a", "token": "0123456789abcdef"}),
             |it| json!({"pegboard": {"tokens": [it]}}),
         ),
+        place(proxy.clone(), json!({}), |it| json!({"pegboard": {"proxy": it}})),
+        place(child("upstreams", &proxy), json!({}), |it| json!({"pegboard": {"proxy": {"upstreams": it}}})),
+        place(
+            child("tokens", &proxy),
+            json!({"name": "a", "token": "0123456789abcdef"}),
+            |it| json!({"pegboard": {"proxy": {"tokens": [it]}}}),
+        ),
+        place(child("rules", &proxy), json!({"mode": "pass"}), |it| json!({"pegboard": {"proxy": {"rules": [it]}}})),
         place(child("middleware", &root_shape()), json!({}), |it| json!({"middleware": it})),
         place(http, json!({}), |it| json!({"httpServer": it})),
         place(stages.clone(), json!({}), |it| json!({"httpServer": {"middleware": it}})),

@@ -18,18 +18,7 @@ fn shape() -> Shape {
 
 /// Reads `usageLearning`; `None` switches it off.
 pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<HabitSettings> {
-    let mut settings = HabitSettings::default();
-    if !node.is_object() {
-        return match node.to_json().as_bool() {
-            Some(is_on) => is_on.then_some(settings),
-            None => {
-                node.must_be(KIND, scope.problems);
-                None
-            }
-        };
-    }
-    SECTION.read(node, &mut settings, scope);
-    Some(settings)
+    SECTION.read_if_on(node, KIND, scope)
 }
 
 static SECTION: Section<HabitSettings> = Section::new(

@@ -72,7 +72,9 @@ pub(crate) async fn check_server(endpoint: &GatewayEndpoint, name: &str) -> Resu
 pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGateways, CliError> {
     let token = given_token(args)?;
     if let Some(url) = &args.url {
-        let token = token.or_else(|| configured_token(file));
+        let config = file.and_then(|file| config::read_offline(file).ok());
+        let registered = || registered_secret(args, config.as_ref(), url);
+        let token = token.or_else(|| config.as_ref().and_then(best_token)).or_else(registered);
         return GatewayEndpoint::at(url, token, true).map(FoundGateways::One);
     }
     if let Some(socket) = &args.socket {
@@ -92,6 +94,7 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGatew
             let is_port = address.bytes().all(|byte| byte.is_ascii_digit());
             let address = if is_port { format!("127.0.0.1:{address}") } else { address };
             let token = token.or_else(|| config.as_ref().and_then(best_token));
+            let token = token.or_else(|| registered_secret(args, config.as_ref(), &address));
             GatewayEndpoint::at(&address, token, false).map(FoundGateways::One)
         }
         (1, _) => Ok(FoundGateways::One(endpoints.remove(0))),
@@ -134,14 +137,31 @@ pub(crate) fn endpoint_of(
     }
     let Some(endpoint) = running.endpoint else { return Ok(None) };
     let file = running.configuration.as_deref().filter(|_| may_read_token);
-    let token = token.map(str::to_owned).or_else(|| configured_token(file));
+    let token = token.map(str::to_owned).or_else(|| configured_token(file)).or(running.secret);
     GatewayEndpoint::at(&endpoint, token, false).map(Some)
+}
+
+/// Returns the secret of the registered gateway at this address; it is sent to no other.
+fn registered_secret(args: &GatewayArgs, config: Option<&Config>, url: &str) -> Option<String> {
+    let address = |url: &str| {
+        let url = url.split_once("://").map_or(url, |(_, rest)| rest).trim_end_matches('/');
+        url.strip_suffix(pegboard_gateway::ENDPOINT).unwrap_or(url).to_owned()
+    };
+    let is_secure = url.starts_with("https://");
+    let wanted = address(url);
+    let mut running = running(args, None, config).into_iter().filter(|_| !is_secure);
+    running.find(|running| running.endpoint.as_deref().map(address).as_ref() == Some(&wanted))?.secret
+}
+
+/// Returns the token in the environment.
+pub(crate) fn token_of_environment() -> Option<String> {
+    std::env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
 /// Returns the token that the user gave.
 fn given_token(args: &GatewayArgs) -> Result<Option<String>, CliError> {
     let Some(path) = &args.token_file else {
-        return Ok(std::env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()));
+        return Ok(token_of_environment());
     };
     let bytes = read_bounded(path, MAX_TOKEN)?;
     let text = String::from_utf8(bytes).unwrap_or_default();

@@ -17,6 +17,7 @@ mod guide;
 mod harness;
 mod lint;
 mod login;
+mod proxy;
 mod quality;
 mod reference;
 mod regressions;

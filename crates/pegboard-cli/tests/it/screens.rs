@@ -23,6 +23,8 @@ fn screen(folder: &Folder, columns: usize, args: &[&str], steps: &[(&str, &str)]
     let ports = Regex::new(r"127\.0\.0\.1:\d{4,5}").expect("a pattern");
     let shown = times.replace_all(seen["screen"].as_str().expect("a text"), "[time]");
     let shown = ports.replace_all(&shown, "127.0.0.1:[port]");
+    let codes = Regex::new(r"#code=[\w-]+").expect("a pattern");
+    let shown = codes.replace_all(&shown, "#code=[code]");
     // Its number differs between systems.
     let refused = Regex::new(r"os error \d+").expect("a pattern");
     let shown = refused.replace_all(&shown, "os error [number]");

@@ -11,7 +11,7 @@ const LONGEST: usize = 400;
 
 /// The secrets of a configuration.
 #[derive(Debug, Default)]
-pub(super) struct Mask(SecretFilter);
+pub(crate) struct Mask(SecretFilter);
 
 impl Mask {
     /// Collects all secrets: values given to servers, values of variables, and values that look
@@ -47,6 +47,11 @@ impl Mask {
     /// Masks and sanitizes a finding.
     pub(super) fn clean(&self, finding: &mut Finding) {
         finding.texts().for_each(|text| *text = self.cleaned(text));
+    }
+
+    /// Returns a text of any length without secrets.
+    pub(crate) fn hide(&self, text: &str, mark: &str) -> String {
+        self.0.replace(text, mark).into_owned()
     }
 
     fn cleaned(&self, text: &str) -> String {

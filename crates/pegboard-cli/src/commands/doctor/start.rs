@@ -115,14 +115,14 @@ async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer
 }
 
 fn check_started(server: &Upstream, checked_server: &mut CheckedServer) -> Vec<Finding> {
-    let (lists, talk) = (server.lists(), server.talk());
-    let mut findings: Vec<Finding> = check_stdout(&talk).into_iter().collect();
+    let (lists, output) = (server.lists(), server.output());
+    let mut findings: Vec<Finding> = check_stdout(&output).into_iter().collect();
     let hint = "run its command manually to see why";
     match server.state() {
         State::Ready => {}
         State::Failed { reason, .. } => {
             let message = format!("failed soon after the start: {}", without_words(&reason));
-            findings.push(Finding::error(Check::StartFailed, message, hint).details(talk.stderr_lines));
+            findings.push(Finding::error(Check::StartFailed, message, hint).details(output.stderr_lines));
             return findings;
         }
         _ if server.hello().is_some() => {
@@ -159,20 +159,20 @@ fn check_start_time(took: Duration) -> Option<Finding> {
 }
 
 /// Finds output that is not an MCP message.
-fn check_stdout(talk: &ServerOutput) -> Option<Finding> {
-    let shown = talk.stray_lines.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
-    let lines = count(talk.stray_count, "line");
+fn check_stdout(output: &ServerOutput) -> Option<Finding> {
+    let shown = output.stray_lines.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
+    let lines = count(output.stray_count, "line");
     let message = format!("the server writes non-MCP output to standard output ({lines})");
     let hint = "make it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
                 `>&2` in scripts";
-    (talk.stray_count > 0).then(|| Finding::warning(Check::StdoutNoise, message, hint).details(shown))
+    (output.stray_count > 0).then(|| Finding::warning(Check::StdoutNoise, message, hint).details(shown))
 }
 
 /// Explains why a server did not start.
 async fn explain_failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
-    let talk = &failed.talk;
+    let output = &failed.output;
     // The reason is most often in its output.
-    let mut findings: Vec<Finding> = check_stdout(talk).into_iter().collect();
+    let mut findings: Vec<Finding> = check_stdout(output).into_iter().collect();
     let url = match &config.transport {
         TransportConfig::Http { url, .. } => url.as_str(),
         _ => "",
@@ -187,7 +187,7 @@ async fn explain_failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Fin
         }
         ConnectError::Closed(reason) => {
             let message = format!("start failed: {}", without_words(reason));
-            Finding::error(Check::StartFailed, message, advice(talk)).details(talk.stderr_lines.iter())
+            Finding::error(Check::StartFailed, message, advice(output)).details(output.stderr_lines.iter())
         }
         ConnectError::Version(version) => {
             let message = format!("the server speaks MCP version `{version}`, which is not supported");
@@ -195,7 +195,7 @@ async fn explain_failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Fin
         }
         ConnectError::Timeout(limit) => {
             let message = format!("the server was not ready within {} s", limit.as_secs_f32());
-            let hint = match (talk.stray_count, url) {
+            let hint = match (output.stray_count, url) {
                 (0, "") => {
                     "check that it speaks MCP on standard output and does not wait for other input; if it is only \
                      slow, raise `connectTimeout`"
@@ -203,7 +203,7 @@ async fn explain_failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Fin
                 (_, "") => "it may not speak MCP on standard output; check its documentation for a `stdio` mode",
                 _ => "check the URL, proxies and firewalls; if the server is only slow, raise `connectTimeout`",
             };
-            Finding::error(Check::StartTimeout, message, hint).details(talk.stderr_lines.iter())
+            Finding::error(Check::StartTimeout, message, hint).details(output.stderr_lines.iter())
         }
         ConnectError::Refused(error) => remote::explain_failure(config, error).await,
         error => Finding::error(Check::StartFailed, error.to_string(), "run its command manually to see more"),
@@ -253,8 +253,8 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["sage:"], "correct `args`: the server does not accept them"),
 ];
 
-fn advice(talk: &ServerOutput) -> &'static str {
-    let lines = || talk.stderr_lines.iter().chain(&talk.stray_lines);
+fn advice(output: &ServerOutput) -> &'static str {
+    let lines = || output.stderr_lines.iter().chain(&output.stray_lines);
     let says = |needles: &[&str]| lines().any(|line| needles.iter().any(|needle| line.contains(needle)));
     let found = ADVICE.iter().find(|(needles, _)| says(needles)).map(|(_, advice)| *advice);
     found.unwrap_or("run its command manually to see more, with the same `env`")
@@ -293,8 +293,8 @@ mod tests {
     #[test]
     fn what_servers_say_at_their_end() {
         let check = |line: &str, expected: &str| {
-            let talk = ServerOutput { stderr_lines: vec![line.to_owned()], ..ServerOutput::default() };
-            assert!(advice(&talk).contains(expected), "{line}");
+            let output = ServerOutput { stderr_lines: vec![line.to_owned()], ..ServerOutput::default() };
+            assert!(advice(&output).contains(expected), "{line}");
         };
         check("npm error code E404", "name of the package");
         check("Error: Cannot find module '/x/build/index.js'", "build the server");

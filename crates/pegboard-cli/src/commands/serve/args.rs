@@ -22,6 +22,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) stdio: bool,
 
+    /// Do not serve the web console
+    #[arg(long)]
+    pub(crate) no_console: bool,
+
     /// Allow a public listen address without tokens
     #[arg(long)]
     pub(crate) allow_public: bool,

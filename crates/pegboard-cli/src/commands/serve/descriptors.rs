@@ -19,6 +19,13 @@ pub(super) fn fit_to_descriptors(limits: ConnectionLimits) -> ConnectionLimits {
     ConnectionLimits { total, ..limits }
 }
 
+/// Raises the limit of open files for connections that each need another one to a provider.
+pub(crate) fn fit_to_descriptors_with_upstreams(limits: ConnectionLimits) -> ConnectionLimits {
+    let doubled = ConnectionLimits { total: limits.total.saturating_mul(2), ..limits };
+    let total = fit_to_descriptors(doubled).total / 2;
+    ConnectionLimits { total: total.max(1), ..limits }
+}
+
 /// Returns how many connections so many open files allow; half of them if they are scarce.
 fn connections_for(total: usize, open_files: u64) -> usize {
     let room = open_files.saturating_sub(OTHERS).max(open_files / 2).max(1);

@@ -25,6 +25,7 @@ impl Presence {
             endpoint: options.endpoint.clone(),
             socket: None,
             configuration: options.configuration.clone(),
+            secret: options.access.as_ref().map(|access| access.secret().expose().to_owned()),
         };
         if running.endpoint.is_none() {
             running.socket = presence.open_socket(&folder, router);

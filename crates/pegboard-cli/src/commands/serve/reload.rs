@@ -14,6 +14,7 @@ use pegboard_llm::embeddings::Embedder;
 use tokio::sync::mpsc;
 
 use super::{
+    FurtherDoors,
     file_versions::{self, FileVersions},
     watched_model::WatchedModel,
 };
@@ -51,6 +52,8 @@ pub(super) struct ConfigWatcher {
     pub(super) embedder: Option<Arc<Embedder>>,
     pub(super) model: WatchedModel,
     pub(super) listen: ListenConfig,
+    /// Whether the listener serves the console.
+    pub(super) has_console: bool,
     pub(super) telemetry: TelemetryConfig,
     /// The state folder, which cannot change.
     pub(super) state: Option<PathBuf>,
@@ -158,7 +161,11 @@ impl ConfigWatcher {
         }
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(guard) = &self.guard
-            && let Err(error) = guard.replace(super::guard(&config.listen, self.gateway.tokens()))
+            && let Err(error) = guard.replace(super::guard(
+                &config.listen,
+                FurtherDoors { console: self.has_console, llm_proxy: config.proxy.on_gateway },
+                self.gateway.tokens(),
+            ))
         {
             return Err(error.to_string());
         }
@@ -208,6 +215,7 @@ impl ConfigWatcher {
             (
                 listen.address.clone(),
                 listen.allow_public,
+                listen.has_console,
                 listen.max_body_bytes,
                 listen.shutdown_deadline,
                 listen.connections,

@@ -15,10 +15,11 @@ use pegboard_upstream::config::{NewServers, Pinning, breaker, inherit};
 use super::{
     super::{
         access::{SELECTION, TOKEN, read_tokens, selection_shape},
-        connections, embeddings, limits,
+        connections, console, embeddings, limits,
         lint::LINT,
         offload,
         options::OPTIONS,
+        proxy,
         state::StateFolder,
         telemetry, usage,
     },
@@ -49,7 +50,7 @@ pub(super) const COUNT: Kind = Kind::Count { least: 0 };
 
 const TIME: Kind = Kind::Duration { may_be_zero: true };
 
-const ADDRESS: Kind = Kind::Shaped {
+pub(in crate::config) const ADDRESS: Kind = Kind::Shaped {
     pattern: r"^(\S+:)?[0-9]{1,5}$",
     fits: "a host and a port, such as `127.0.0.1:8080`, or only a port",
 };
@@ -345,6 +346,16 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
     )
     .default("false"),
     Key::new(
+        "console",
+        console::KIND,
+        "The web console, and what is kept for it.",
+        |node, draft: &mut ConfigDraft, scope| {
+            let console = console::read(node, scope);
+            draft.config.listen.has_console = console.is_served;
+            draft.config.gateway.console = console.settings;
+        },
+    ),
+    Key::new(
         "usageLearning",
         usage::KIND,
         "Learn from usage: a tool that was called after a search ranks higher for similar queries of the same caller. \
@@ -363,6 +374,12 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
         Kind::Object(embeddings::shape),
         "External embeddings endpoint for the `hybrid` ranker.",
         |node, draft: &mut ConfigDraft, scope| draft.config.embeddings = embeddings::read(node, scope),
+    ),
+    Key::new(
+        "proxy",
+        Kind::Object(proxy::shape),
+        "The LLM API proxy (`pegboard proxy`).",
+        |node, draft: &mut ConfigDraft, scope| proxy::SECTION.read(node, &mut draft.config.proxy, scope),
     ),
     Key::new(
         "maxConcurrentStarts",
@@ -456,7 +473,7 @@ fn is_separator(text: &str) -> bool {
 
 /// Returns whether a text is a host, a colon and a port, or a port; whether the host exists is
 /// checked later.
-fn is_address(text: &str) -> bool {
+pub(in crate::config) fn is_address(text: &str) -> bool {
     let (host, port) = text.rsplit_once(':').unwrap_or(("localhost", text));
     let has_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     has_port && !host.is_empty() && !host.contains(char::is_whitespace)

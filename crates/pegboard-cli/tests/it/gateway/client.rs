@@ -75,7 +75,7 @@ impl Events {
                 tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("a message in time").ok()??;
             self.buffer.push_str(&String::from_utf8_lossy(&chunk));
             while let Some((line, rest)) = self.buffer.split_once('\n') {
-                let data = line.strip_prefix("data: ").map(str::to_owned);
+                let data = line.strip_prefix("data: ").filter(|data| !data.is_empty()).map(str::to_owned);
                 self.ready.extend(data);
                 self.buffer = rest.to_owned();
             }

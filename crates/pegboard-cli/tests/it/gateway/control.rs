@@ -5,19 +5,16 @@ use std::time::Duration;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Served, client::http, fixture};
+use super::{CONTROL, PATIENCE, Served, client::http, fixture};
 
 fn get(served: &Served, token: Option<&str>) -> RequestBuilder {
     let request = http().get(served.url.replace("/mcp", "/control/status"));
-    match token {
-        Some(token) => request.bearer_auth(token),
-        None => request,
-    }
+    request.bearer_auth(token.unwrap_or(CONTROL))
 }
 
 fn post(served: &Served, path: &str) -> RequestBuilder {
     let request = http().post(served.url.replace("/mcp", &format!("/control/{path}")));
-    request.header("content-type", "application/json")
+    request.bearer_auth(CONTROL).header("content-type", "application/json")
 }
 
 /// Returns the status code and the document.
@@ -51,7 +48,8 @@ async fn a_program_is_watched_and_changed() {
     assert!(before["configuration"]["file"].as_str().is_some_and(|file| file.ends_with("pegboard.json")), "{before}");
     assert_eq!(ask(post(&served, "reload").header("origin", "http://evil.example.com")).await.0, 403);
 
-    assert_eq!(ask(post(&served, "servers/one/restart")).await, (202, json!({"restarting": "one"})));
+    let (status, restarted) = ask(post(&served, "servers/one/restart")).await;
+    assert_eq!((status, &restarted["restarting"]), (202, &json!("one")));
     let pid = &before["servers"][0]["pid"];
     let is_another = |status: &Value| status["servers"][0]["pid"].is_u64() && status["servers"][0]["pid"] != *pid;
     wait_for_status(&served, None, is_another).await;
@@ -72,4 +70,36 @@ async fn a_program_is_watched_and_changed() {
     ask(post(&served, "reload")).await;
     let status = wait_for_status(&served, None, |status| status["servers"][1]["state"] == "ready").await;
     assert_eq!((&status["servers"][1]["name"], &status["configuration"]["refused"]), (&json!("two"), &Value::Null));
+}
+
+#[tokio::test]
+async fn the_console_and_its_credential() {
+    let config = json!({"mcpServers": {"one": fixture(&[])}});
+    let served = Served::start("control-console", &config).await;
+    let at = |path: &str| served.url.replace("/mcp", path);
+    let page = http().get(at("/console/")).send().await.expect("an answer");
+    assert_eq!(page.status().as_u16(), 200);
+    assert!(
+        page.headers()["content-security-policy"].to_str().is_ok_and(|policy| policy.contains("script-src 'self'"))
+    );
+    for path in ["/control/status", "/control/tools", "/control/events", "/control/activity"] {
+        let refused = http().get(at(path)).send().await.expect("an answer");
+        assert_eq!(refused.status().as_u16(), 401, "{path}");
+    }
+    let (_, made) = ask(post(&served, "console/url")).await;
+    let url = made["url"].as_str().expect("a URL");
+    let code = url.strip_prefix(&format!("{}#code=", at("/console/"))).expect("a code").to_owned();
+    let login = || {
+        let request = http().post(at("/control/console/login")).header("content-type", "application/json");
+        request.header("origin", at("").trim_end_matches('/')).body(json!({"code": code}).to_string())
+    };
+    let (status, given) = ask(login()).await;
+    let credential = given["credential"].as_str().expect("a credential");
+    assert_eq!((status, ask(login()).await.0), (200, 401), "a code is valid once");
+    let (_, status) = ask(get(&served, Some(credential))).await;
+    assert_eq!(status["servers"][0]["name"], "one");
+
+    let off = Served::start_with("control-no-console", &config, &["--no-console"], &[]).await;
+    let page = http().get(off.url.replace("/mcp", "/console/")).send().await.expect("an answer");
+    assert_eq!(page.status().as_u16(), 404);
 }

@@ -2,10 +2,13 @@
 //! it.
 
 mod alone;
+#[cfg(target_os = "linux")]
+mod browsers;
 pub(crate) mod client;
 mod clocks;
 #[cfg(target_os = "linux")]
 mod connections;
+mod console;
 mod control;
 mod doors;
 mod environment;
@@ -15,6 +18,7 @@ mod faults;
 mod guards;
 mod hostile;
 pub(crate) mod listener;
+mod lists;
 mod mcproxy;
 mod offload;
 mod passing;
@@ -121,6 +125,7 @@ impl Served {
             .arg("serve")
             .args(args)
             .args(["--listen", address])
+            .env("PEGBOARD_TOKEN", CONTROL)
             .envs(variables.iter().copied())
             .current_dir(&folder)
             .stdin(Stdio::null())
@@ -250,6 +255,9 @@ fn write_config(test: &str, config: &Value) -> (PathBuf, String) {
     let file = file.to_str().expect("a path").to_owned();
     (folder, file)
 }
+
+/// The credential of the control API, where no tokens are configured.
+pub(crate) const CONTROL: &str = "credential-of-the-tests";
 
 /// Returns the binary without settings from outside.
 pub(crate) fn command() -> Command {

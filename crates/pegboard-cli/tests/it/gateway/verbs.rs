@@ -111,10 +111,23 @@ async fn tools_are_listed_searched_and_called_without_a_gateway() {
     place.check(&["call", "large", "bytes=10"], 0, "", "").await;
     place.check(&["call", "test_error_handling"], 1, "", "the call of `test_error_handling` failed").await;
     place.check(&["call", "ecko"], 2, "", "nearest names: echo").await;
+    place.check(&["disable", "nobody"], 2, "", "has no server `nobody`").await;
     let found = place.command(&["search", "returns a text of many lines"]).output().await.expect("it runs");
     assert_eq!(json_of(&found)["hits"][0]["name"], "large");
     let text = place.command(&["search", "returns a text of many lines"]).env("PEGBOARD_FORMAT", "text").output().await;
     assert!(split_output(&text.expect("it runs")).1.starts_with(" SCORE"));
+}
+
+#[tokio::test]
+async fn a_call_of_a_server_that_does_not_run_names_it() {
+    let place = Place::new("broken");
+    place.configure(&json!({"mcpServers": {"broken": {"command": "no-such-program-anywhere"}}}));
+    place.check(&["trust"], 0, "", "").await;
+    let named = "`broken___x` was not called: server `broken` does not run";
+    place.check(&["call", "broken___x"], 2, "", named).await;
+    let file = place.project().join("pegboard.json");
+    let _served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
+    place.check(&["call", "broken___x"], 2, "", named).await;
 }
 
 #[tokio::test]

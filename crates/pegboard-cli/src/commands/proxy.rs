@@ -1,0 +1,173 @@
+//! `pegboard proxy`.
+
+use std::{path::Path, time::Duration};
+
+use clap::Args;
+use pegboard_http::{ConnectionLimits, Guard, Listener, Rejection};
+use pegboard_proxy::{Mode, Proxy, ProxyError, Route};
+
+use super::serve::{descriptors, resolve, runtime, stop_signal};
+use crate::{
+    Outcome,
+    cli::options::{LogArgs, LogFormat},
+    config::{Config, proxy::ProxyConfig},
+    error::{CliError, say},
+    logging,
+    source::{ConfigArgs, Source},
+};
+
+/// The default listen address.
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8090";
+
+/// Maximum number of connections. A streamed answer of a model takes one for minutes.
+const CONNECTIONS: usize = 4096;
+
+#[derive(Debug, Args)]
+pub(crate) struct ProxyArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+
+    /// Address to listen on [default: 127.0.0.1:8090]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// Base URL of a provider, in the form of its own base-URL variable: `openai=http://127.0.0.1:11434/v1`
+    #[arg(long, value_name = "ROUTE=URL", value_parser = parse_upstream)]
+    pub(crate) upstream: Vec<(Route, String)>,
+
+    /// What is done with the tools of requests that match no rule of the configuration
+    #[arg(long, value_name = "MODE", value_parser = clap::builder::PossibleValuesParser::new(Mode::NAMES))]
+    pub(crate) mode: Option<String>,
+
+    /// State folder for the searches of conversations; `none` keeps them in memory
+    /// [default: `pegboard` in the user's state folder]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// Parses `ROUTE=URL`.
+fn parse_upstream(text: &str) -> Result<(Route, String), String> {
+    let (name, url) = text.split_once('=').ok_or("expected `ROUTE=URL`")?;
+    let route = Route::from_name(name)
+        .ok_or_else(|| format!("unknown route `{name}`; routes are anthropic, openai, gemini"))?;
+    if !pegboard_config::web::is_url(url) {
+        return Err(format!("`{url}` is not a URL that begins with `http://` or `https://`"));
+    }
+    Ok((route, url.to_owned()))
+}
+
+pub(crate) fn run(args: &ProxyArgs) -> Result<Outcome, CliError> {
+    let source = args.config.source();
+    if !matches!(source, Source::Demo | Source::ChosenDemo) {
+        source.announce();
+    }
+    // A configuration decides where keys are sent, so it must be trusted.
+    let config = source.read_offline(args.state.as_deref())?;
+    let runtime = runtime()?;
+    logging::start_with(&args.log, "info", None, None)?;
+    let state = config.state.resolve(args.state.as_deref());
+    runtime.block_on(serve(args, config, state.as_deref()))?;
+    Ok(Outcome::Yes)
+}
+
+async fn serve(args: &ProxyArgs, config: Config, state: Option<&Path>) -> Result<(), CliError> {
+    let address = args.listen.as_deref().or(config.proxy.address.as_deref()).unwrap_or(DEFAULT_ADDRESS);
+    let address = resolve(address)?;
+    let is_loopback = address.ip().to_canonical().is_loopback();
+    let proxy = build(&config.proxy, args, is_loopback, state)?;
+    let mut settings = pegboard_http::Settings::new(address);
+    // The proxy checks its tokens itself: `Authorization` holds the provider's key.
+    settings.allow_public = true;
+    // Also the size of a connection's read buffer, which a large request fills and a stream keeps until its end.
+    settings.max_header_bytes = 32 << 10;
+    let total = descriptors::fit_to_descriptors_with_upstreams(ConnectionLimits {
+        total: CONNECTIONS,
+        per_address: if is_loopback { CONNECTIONS } else { CONNECTIONS / 4 },
+        ..ConnectionLimits::default()
+    });
+    settings.connections = total;
+    settings.refuse = refuse;
+    settings.shutdown_deadline = config.listen.shutdown_deadline;
+    settings.write_timeout = Duration::from_secs(120);
+    settings.guard = Guard {
+        allowed_hosts: config.listen.allowed_hosts.clone(),
+        allowed_origins: config.listen.allowed_origins.clone(),
+        self_guarded_paths: Proxy::own_paths(),
+        trusted_proxies: config.listen.trusted_proxies.clone(),
+        ..Guard::default()
+    };
+    let listener = Listener::bind(settings).await.map_err(|error| {
+        let hint = error.hint();
+        CliError::new(error.to_string()).hint(hint)
+    })?;
+    announce(args.log.log_format, &listener);
+    listener.serve(proxy.router(), stop_signal(), || {}).await;
+    Ok(())
+}
+
+/// Creates the proxy of `pegboard proxy`.
+fn build(config: &ProxyConfig, args: &ProxyArgs, is_loopback: bool, state: Option<&Path>) -> Result<Proxy, CliError> {
+    let mut config = config.clone();
+    for (route, url) in &args.upstream {
+        config.settings.upstreams.set(*route, url);
+    }
+    if let Some(mode) = args.mode.as_deref().and_then(|mode| mode.parse().ok()) {
+        config.settings.modes.default = mode;
+    }
+    open(config, is_loopback, state)
+}
+
+/// Creates a proxy for a listener.
+pub(crate) fn open(config: ProxyConfig, is_loopback: bool, state: Option<&Path>) -> Result<Proxy, CliError> {
+    let mut settings = config.settings;
+    settings.access.is_token_required = !is_loopback;
+    settings.state = state.map(|state| state.join("proxy"));
+    Proxy::new(settings).map_err(|error| match error {
+        ProxyError::NoToken => CliError::new("other machines can reach this address, and the proxy has no tokens")
+            .hint("configure `pegboard.proxy.tokens`, or listen on 127.0.0.1"),
+        error => CliError::new(error.to_string()).because(error),
+    })
+}
+
+/// Returns the body of a rejection, in the form that all providers' clients read.
+fn refuse(rejection: Rejection) -> String {
+    let message = rejection.message();
+    format!(r#"{{"type":"error","error":{{"type":"invalid_request_error","message":"{message}"}}}}"#)
+}
+
+fn announce(format: LogFormat, listener: &Listener) {
+    let address = listener.address();
+    let text = format!("LLM API proxy listening on http://{address} (/anthropic, /openai/v1, /gemini)");
+    match format {
+        LogFormat::Text => say(&text),
+        LogFormat::Json => tracing::info!("{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams() {
+        let check = |text: &str, expected: Option<(Route, &str)>| {
+            let found = parse_upstream(text).ok();
+            assert_eq!(found.as_ref().map(|(route, url)| (*route, url.as_str())), expected, "{text}");
+        };
+        check("openai=http://127.0.0.1:1/v1", Some((Route::OpenAi, "http://127.0.0.1:1/v1")));
+        check("gemini=https://x", Some((Route::Gemini, "https://x")));
+        check("openai=127.0.0.1:1", None);
+        check("mistral=https://x", None);
+        check("openai", None);
+    }
+
+    #[test]
+    fn an_open_relay_does_not_start() {
+        let error = open(ProxyConfig::default(), false, None).expect_err("no tokens");
+        assert!(error.to_string().contains("no tokens"), "{error}");
+        assert!(open(ProxyConfig::default(), true, None).is_ok());
+    }
+}

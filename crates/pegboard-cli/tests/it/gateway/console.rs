@@ -1,0 +1,124 @@
+//! The web console in a real browser: Node.js scripts drive Debian's Chromium against a gateway with real servers.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{
+    CONTROL, Served, client, fixture,
+    real::{node, peers, tools},
+};
+
+/// Returns the folder of installed peers, if there is a browser among them.
+fn browser_tools() -> Option<PathBuf> {
+    let tools = tools()?;
+    if tools.join("npm-console.stamp").exists() && tools.join("chromium").exists() {
+        return Some(tools);
+    }
+    no_browser();
+    None
+}
+
+#[expect(clippy::print_stderr, reason = "people who run the tests must see what was left out")]
+fn no_browser() {
+    eprintln!("SKIPPED: no Chromium or no checks of the console here; `cargo xtask peers` installs them");
+}
+
+/// Returns a URL that signs in once.
+async fn login_url(served: &Served) -> String {
+    let url = served.url.replace("/mcp", "/control/console/url");
+    let request = client::http().post(url).bearer_auth(CONTROL).header("content-type", "application/json").body("{}");
+    let answer = request.send().await.expect("an answer").text().await.expect("a body");
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    answer["url"].as_str().expect("a URL").to_owned()
+}
+
+/// Runs a scenario of `testkit/peers/console/check.mjs`.
+async fn run(tools: &Path, served: &Served, scenario: &str, more: &[&str]) {
+    let base = served.url.replace("/mcp", "");
+    let mut command = Command::new(node(tools));
+    command.arg(peers().join("console/check.mjs")).args([scenario, "--base", &base]).args(more);
+    let output = command.env("PEG_TOOLS", tools).output().await.expect("Node.js starts");
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{scenario}:\n{out}\n{errors}\nlog:\n{}", served.log());
+}
+
+/// Runs a scenario with the demo behind the console.
+async fn check_demo(scenario: &str) {
+    let Some(tools) = browser_tools() else { return };
+    let served = Served::demo(&format!("console-{scenario}")).await;
+    let login = login_url(&served).await;
+    run(&tools, &served, scenario, &["--login", &login]).await;
+}
+
+#[tokio::test]
+async fn the_page_computes_what_it_shows() {
+    check_demo("units").await;
+}
+
+#[tokio::test]
+async fn pages_in_both_themes_at_three_widths() {
+    check_demo("pages").await;
+}
+
+#[tokio::test]
+async fn changes_appear_without_a_reload() {
+    check_demo("live").await;
+}
+
+#[tokio::test]
+async fn a_lost_connection_comes_back() {
+    check_demo("lost").await;
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_entries_scroll() {
+    check_demo("many").await;
+}
+
+#[tokio::test]
+async fn texts_of_servers_are_never_markup() {
+    let Some(tools) = browser_tools() else { return };
+    let server = json!({"command": node(&tools), "args": [peers().join("console/poisoned.mjs")]});
+    let served = Served::start("console-poisoned", &json!({"mcpServers": {"poisoned": server}})).await;
+    let login = login_url(&served).await;
+    run(&tools, &served, "poisoned", &["--login", &login, "--server", "poisoned"]).await;
+}
+
+#[tokio::test]
+async fn cases_approvals_findings_and_clients_of_a_configuration() {
+    let Some(tools) = browser_tools() else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve-console-configured");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let offered = folder.join("tools.json");
+    let tool = json!([{"name": "repeat", "description": "Repeat a text.", "inputSchema": {"type": "object"}}]);
+    std::fs::write(&offered, tool.to_string()).expect("a temporary file");
+    let server = json!({"command": node(&tools), "args": [peers().join("console/changing.mjs"), &offered]});
+    // With a second server, names have the server in front.
+    let servers = json!({"changing": server, "fixture": fixture(&[])});
+    let config = json!({"mcpServers": servers, "pegboard": {"pinning": "hold"}});
+    let file = folder.join("pegboard.json");
+    std::fs::write(&file, config.to_string()).expect("a temporary file");
+    let served = Served::start_in(folder.clone(), &file, &folder.join("state")).await;
+    let login = login_url(&served).await;
+    let offered = offered.to_str().expect("a path");
+    run(&tools, &served, "configured", &["--login", &login, "--server", "changing", "--file", offered]).await;
+}
+
+#[tokio::test]
+async fn a_token_with_a_selection_sees_its_part() {
+    let Some(tools) = browser_tools() else { return };
+    let server = |name: &str| json!({"command": node(&tools), "args": [peers().join("console/poisoned.mjs")], "env": {"NAME": name}});
+    let config = json!({
+        "mcpServers": {"seen": server("seen"), "hidden": server("hidden")},
+        "pegboard": {"tokens": [
+            {"name": "all", "token": "a-token-that-sees-everything-here"},
+            {"name": "part", "token": "a-token-that-sees-one-server-only", "selection": {"servers": ["seen"]}},
+        ]},
+    });
+    let served = Served::start("console-restricted", &config).await;
+    let more = ["--token", "a-token-that-sees-one-server-only", "--server", "seen"];
+    run(&tools, &served, "restricted", &more).await;
+}
