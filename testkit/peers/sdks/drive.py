@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 
 import json
 
-from pydantic import BaseModel, ValidationError
+from judge import checked, faults, of_kind
 
 URL, WIRE = sys.argv[1:]
 SDK = dict(api_key="a-key", max_retries=0, timeout=60)
@@ -27,36 +27,6 @@ PARAMETERS = {
     "required": ["city"],
     "additionalProperties": False,
 }
-
-faults = set()
-
-
-def checked(value):
-    """Notes where `value`, which came from the server, is not what its type says."""
-    kind = type(value).__name__
-    try:
-        sent = value.model_dump_json(exclude_unset=True, by_alias=True, warnings=False)
-        type(value).model_validate_json(sent)
-    except ValidationError as error:
-        faults.update(f"{kind}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-    surplus(value, kind)
-    return value
-
-
-def surplus(value, where):
-    """Notes fields that no type knows."""
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            surplus(item, where)
-    elif isinstance(value, BaseModel):
-        faults.update(f"{where}: unknown field `{name}`" for name in value.model_extra or {})
-        for name in type(value).model_fields:
-            surplus(getattr(value, name, None), f"{where}.{name}")
-
-
-def of_kind(items, kind):
-    return [item for item in items if item.type == kind]
-
 
 def anthropic(is_streamed):
     from anthropic import Anthropic

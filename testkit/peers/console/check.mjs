@@ -1,0 +1,44 @@
+// Checks the console in a real browser, with a gateway that runs already.
+//
+//     node check.mjs SCENARIO --base URL [--login URL] [--token TOKEN] [--server NAME] [--file FILE]
+//
+// --base is the address of the gateway (http://127.0.0.1:8080), --login the printed address with its
+// single-use code. Prints a line for each step; exits with 1 and the reason if one fails. With
+// PEG_SHOTS=FOLDER it writes screenshots there.
+//
+// units       what the page computes; needs no credential
+// pages       every page in both themes at three widths; the gateway runs with --demo
+// configured  pages of a configuration file; server `changing` is `changing.mjs FILE`, with the tool `repeat`, and tools are held
+// live        changes appear without a reload; the gateway runs with --demo
+// poisoned    nothing of a server is markup; the server NAME is poisoned.mjs
+// restricted  a token sees its part only: the server NAME, and no others
+// lost        a lost connection is shown, and comes back; the gateway runs with --demo
+// many        100,000 entries scroll; the gateway runs with --demo
+
+import { parseArgs } from "node:util";
+import { openBrowser } from "./browser.mjs";
+
+const SCENARIOS = ["units", "pages", "live", "poisoned", "configured", "restricted", "lost", "many"];
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { base: { type: "string" }, login: { type: "string" }, token: { type: "string" }, server: { type: "string" }, file: { type: "string" } },
+});
+const [scenario] = positionals;
+if (!SCENARIOS.includes(scenario) || !values.base) {
+  console.error(`usage: check.mjs ${SCENARIOS.join("|")} --base URL [--login URL] [--token TOKEN] [--server NAME] [--file FILE]`);
+  process.exit(2);
+}
+
+const browser = await openBrowser();
+try {
+  const { default: run } = await import(`./scenarios/${scenario}.mjs`);
+  await run(browser, { ...values, base: values.base.replace(/\/$/, "") });
+  console.log(`passed: ${scenario}`);
+} catch (error) {
+  console.error(`failed: ${scenario}: ${error.stack ?? error}`);
+  if (error.cause) console.error(`cause: ${error.cause.stack ?? error.cause}`);
+  process.exitCode = 1;
+} finally {
+  await browser.close();
+}
