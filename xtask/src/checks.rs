@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::gates;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     // Leaves.
     ("pegboard-core", &[]),
     ("pegboard-http", &[]),
@@ -32,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("pegboard-llm", &["pegboard-core", "pegboard-discovery", "pegboard-mcp", "pegboard-state"]),
     ("pegboard-demo", &["pegboard-core", "pegboard-mcp", "pegboard-upstream"]),
     // Doors. They do not depend on one another.
+    ("pegboard-console", &[]),
     (
         "pegboard-gateway",
         &[
@@ -44,6 +45,10 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "pegboard-state",
             "pegboard-upstream",
         ],
+    ),
+    (
+        "pegboard-proxy",
+        &["pegboard-core", "pegboard-discovery", "pegboard-engine", "pegboard-http", "pegboard-llm", "pegboard-state"],
     ),
     (
         "pegboard-agent",
@@ -77,6 +82,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
         &[
             "pegboard-agent",
             "pegboard-config",
+            "pegboard-console",
             "pegboard-core",
             "pegboard-demo",
             "pegboard-discovery",
@@ -86,6 +92,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "pegboard-llm",
             "pegboard-mcp",
             "pegboard-process",
+            "pegboard-proxy",
             "pegboard-state",
             "pegboard-tantivy",
             "pegboard-upstream",
@@ -102,7 +109,7 @@ const QUIET: [&str; 4] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy"
 const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];
 
 /// How many packages each crate may link, itself included, when a program uses it alone.
-const MOST_LINKED: [(&str, usize); 9] = [
+const MOST_LINKED: [(&str, usize); 10] = [
     ("pegboard", 30),
     ("pegboard-core", 20),
     ("pegboard-discovery", 30),
@@ -110,14 +117,16 @@ const MOST_LINKED: [(&str, usize); 9] = [
     ("pegboard-gateway", 155),
     ("pegboard-llm", 117),
     ("pegboard-mcp", 30),
+    ("pegboard-proxy", 130),
     ("pegboard-state", 20),
     ("pegboard-upstream", 144),
 ];
 
 /// Packages that a crate must not link: it exists so that programs can do without them.
-const UNLINKED: [(&str, &[&str]); 3] = [
+const UNLINKED: [(&str, &[&str]); 4] = [
     ("pegboard-llm", &["rmcp", "pegboard-upstream", "pegboard-config", "jsonc-parser", "opentelemetry"]),
     ("pegboard-upstream", &["pegboard-engine", "pegboard-discovery", "opentelemetry"]),
+    ("pegboard-proxy", &["pegboard-upstream", "pegboard-gateway", "pegboard-config", "rmcp", "opentelemetry"]),
     ("pegboard-gateway", &["pegboard-engine", "pegboard-llm", "pegboard-tantivy", "opentelemetry"]),
 ];
 

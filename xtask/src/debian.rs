@@ -1,9 +1,10 @@
-//! What tests need of this Debian's archive, unpacked under `.tools/`. Where something cannot
-//! be had, the tests that need it say that they are skipped.
+//! What tests need of this Debian's archive: small packages are unpacked under `.tools/`, and Chromium, which
+//! needs a hundred others, is installed and linked there. Where something cannot be had, the tests that need it
+//! say that they are skipped.
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -31,13 +32,53 @@ const PACKAGES: [Package; 2] = [
     },
 ];
 
+/// Programs that are Chromium, the first that is found is used.
+const CHROMIUM: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
 /// Installs what is not there already.
 pub(crate) fn install() -> Result<(), String> {
-    PACKAGES.iter().try_for_each(install_one)
+    PACKAGES.iter().try_for_each(install_one)?;
+    link_chromium()
+}
+
+fn tools() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools")
+}
+
+/// Makes `.tools/chromium` a link to the browser, which is installed where the machine has none and this user may.
+fn link_chromium() -> Result<(), String> {
+    let link = tools().join("chromium");
+    if link.exists() {
+        return Ok(());
+    }
+    let find = || CHROMIUM.iter().map(Path::new).find(|program| program.exists());
+    let program = match find() {
+        Some(program) => program,
+        None => {
+            say("installing chromium with apt-get");
+            if let Err(reason) = install_chromium() {
+                say(&format!("skipped: no chromium for the tests that need it: {reason}"));
+                return Ok(());
+            }
+            find().ok_or("the package `chromium` has no program where it is expected")?
+        }
+    };
+    // Also replaces a link to a program that is gone.
+    run("ln", &["-sfn", &program.to_string_lossy(), "chromium"], &tools())
+}
+
+/// Debian removes each version when the next one fixes a vulnerability, so none can be pinned.
+fn install_chromium() -> Result<(), String> {
+    let install = || {
+        let packages = ["chromium", "fonts-dejavu-core"];
+        let options = ["--quiet", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", "install"];
+        run("apt-get", &[&options[..], &packages].concat(), Path::new("/"))
+    };
+    install().or_else(|_| run("apt-get", &["--quiet", "update"], Path::new("/")).and_then(|()| install()))
 }
 
 fn install_one(package: &Package) -> Result<(), String> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools");
+    let tools = tools();
     let target = tools.join(package.folder);
     if target.join(package.proof).exists() {
         return Ok(());

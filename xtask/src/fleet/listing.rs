@@ -83,6 +83,7 @@ pub(super) fn through(url: &str, era: Era) -> Result<Definitions, String> {
     for tool in &tools {
         let (name, definition) = without_name(tool);
         let server = name.split_once(SEPARATOR).map_or(name.as_str(), |(server, _)| server);
+        let definition = without_ui_server(&definition, server);
         definitions.entry(server.to_owned()).or_default().push(definition);
     }
     definitions.values_mut().for_each(|definitions| definitions.sort());
@@ -127,6 +128,11 @@ fn without_name(tool: &RawValue) -> (String, String) {
         Some(format!("{}{}", &text[..at], &text[at + pair.len()..]))
     });
     (name.to_owned(), rest.unwrap_or_else(|| text.to_owned()))
+}
+
+/// Removes the server that the gateway adds to the URIs of user interfaces, so that hosts find them behind the right one.
+fn without_ui_server(definition: &str, server: &str) -> String {
+    definition.replace(&format!("\"ui://{server}+"), "\"ui://")
 }
 
 /// A client of the gateway that opens a connection for every request.
@@ -178,6 +184,13 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_own_server_is_removed_from_uris() {
+        let given = r#"{"_meta":{"ui/resourceUri":"ui://one+app/main"},"n":"ui://two+app"}"#;
+        let expected = r#"{"_meta":{"ui/resourceUri":"ui://app/main"},"n":"ui://two+app"}"#;
+        assert_eq!(without_ui_server(given, "one"), expected);
+    }
 
     #[test]
     fn only_the_name_is_removed() {
