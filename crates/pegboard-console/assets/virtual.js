@@ -19,6 +19,7 @@ export function useMedia(query) {
 
 /**
  * Rows of one height. Rows that are added at the top leave those in view where they are, unless the top is in view.
+ * While the last row is near, every new `onEnd` is called.
  * @template Item
  * @param {{ items: readonly Item[], itemKey: (item: Item) => string | number, height: number, label: string, row: (item: Item, at: number) => unknown,
  *   onEnd?: () => void }} props
@@ -49,7 +50,7 @@ export function VirtualList({ items, itemKey, height, label, row, onEnd }) {
   }, []);
   useEffect(() => {
     if (last >= items.length - MARGIN) onEnd?.();
-  }, [last, items.length, newest]);
+  }, [last, items.length, newest, onEnd]);
   return html`
     <div class="virtual" ref=${view} tabindex="0" role="table" aria-label=${label} aria-rowcount=${items.length}
       onScroll=${(/** @type {Event} */ event) => setTop(/** @type {HTMLElement} */ (event.currentTarget).scrollTop)}>

@@ -44,7 +44,7 @@ function passes(entry, { kind, server, session, client, outcome, q }) {
 export default function Activity({ route }) {
   const filter = filterOf(route.query);
   const open = Number(route.query.get("entry")) || null;
-  const { kept, error, isLoading, more, isPaused, setPaused, waiting, retry } = useActivity(filter);
+  const { kept, error, isLoading, more, olderError, isPaused, setPaused, waiting, retry } = useActivity(filter);
   const isSmall = useMedia("(max-width: 719px)");
   const change = (/** @type {Partial<Filter> & { entry?: string }} */ changed) => replaceRoute(["activity"], { ...filter, entry: route.query.get("entry"), ...changed });
   return html`
@@ -58,9 +58,10 @@ export default function Activity({ route }) {
       <section class="card feed" aria-label="Entries" aria-busy=${String(isLoading)}>
         ${!isSmall && kept && kept.entries.length > 0 && html`<div class="entry entry-head" aria-hidden="true"><span>Time</span><span>Kind</span><span>Who</span><span>What</span><span class="number">Tokens</span><span class="number">Time taken</span><span>Result</span></div>`}
         ${!kept ? (error ? null : html`<${Waiting} />`) : kept.entries.length === 0 ? html`<${Empty} icon="activity" title=${kept.total === 0 ? "Nothing yet" : "No entry matches"}>${kept.total === 0 ? "Searches and calls of clients appear here as they happen." : "Change or clear the filter."}<//>`
-          : html`<${VirtualList} label="Activity" items=${kept.entries} itemKey=${(/** @type {Entry} */ entry) => entry.seq} height=${isSmall ? 64 : 38} onEnd=${more}
+          : html`<${VirtualList} label="Activity" items=${kept.entries} itemKey=${(/** @type {Entry} */ entry) => entry.seq} height=${isSmall ? 64 : 38} onEnd=${olderError ? undefined : more}
               row=${(/** @type {Entry} */ entry, /** @type {number} */ at) => html`<${Row} key=${entry.seq} entry=${entry} at=${at} onOpen=${() => change({ entry: String(entry.seq) })} />`} />`}
       </section>
+      ${olderError && html`<${Failure} error=${olderError} onRetry=${more} />`}
       ${kept && kept.entries.length > 0 && html`<p class="muted small num">${plural(kept.entries.length, "entry", "entries")} loaded${kept.next !== null ? "; older ones follow as you scroll" : ""} · ${count(kept.total)} kept</p>`}
       ${open !== null && html`<${EntryDialog} key=${open} seq=${open} onSession=${(/** @type {string} */ session) => change({ session, entry: "" })} onClose=${() => change({ entry: "" })} />`}
     </div>`;
@@ -83,6 +84,9 @@ function useActivity(filter) {
   const [waiting, setWaiting] = useState(0);
   const arrived = useRef(/** @type {Entry[]} */ ([]));
   const isAsking = useRef(false);
+  const latest = useRef(kept);
+  latest.current = kept;
+  const [older, setOlder] = useState(/** @type {{ error: unknown }} */ ({ error: null }));
   const shownKey = useRef("");
   const { value, error, isLoading, reload } = useLoaded(async (signal) => ({ key, part: await catchUp(filter, kept, signal, key === shownKey.current) }), [key, turn], filter.q ? 150 : 0);
   useEffect(() => {
@@ -114,19 +118,21 @@ function useActivity(filter) {
   useEffect(() => {
     arrived.current = [];
     setWaiting(0);
+    setOlder({ error: null });
   }, [key]);
+  useEffect(() => setOlder({ error: null }), [turn]);
   const more = async () => {
-    if (!kept || kept.next === null || isAsking.current || kept.entries.length >= MAX_ENTRIES) return;
+    const { next, entries } = latest.current ?? { next: null, entries: [] };
+    if (next === null || isAsking.current || entries.length >= MAX_ENTRIES) return;
     isAsking.current = true;
-    try {
-      const part = await request("GET /control/activity", { query: { ...queryOf(filter), before: kept.next, limit: PART } });
-      setKept((before) => (before && before.next === kept.next ? { ...before, entries: [...before.entries, ...part.entries], next: part.next } : before));
-    } catch {
-      // The next scroll asks again; the banner says if the gateway does not answer.
-    }
+    const part = await request("GET /control/activity", { query: { ...queryOf(filter), before: next, limit: PART } }).catch((reason) => ({ reason }));
     isAsking.current = false;
+    if ("reason" in part) return setOlder({ error: part.reason });
+    setKept((before) => (before?.next === next && shownKey.current === key ? { ...before, entries: [...before.entries, ...part.entries], next: part.next } : before));
+    // Renders also if the part is not used, because the list asks again only when it renders.
+    return setOlder({ error: null });
   };
-  return { kept, error, isLoading, more, isPaused, setPaused, waiting, retry: reload };
+  return { kept, error, isLoading, more, olderError: older.error, isPaused, setPaused, waiting, retry: reload };
 }
 
 /**
