@@ -1,4 +1,4 @@
-//! The registry of running gateways: a folder with a small file for each.
+//! The registries of running gateways and of LLM API proxies: a folder with a small file for each.
 
 use std::{
     fmt, fs,
@@ -22,7 +22,7 @@ const ENTRY: &str = "json";
 /// The extension of sockets.
 const SOCKET: &str = "sock";
 
-/// A running gateway.
+/// A running gateway, or an LLM API proxy.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunningGateway {
@@ -52,9 +52,14 @@ impl fmt::Debug for RunningGateway {
     }
 }
 
-/// Returns the registry folder below the state folder.
+/// Returns the registry folder of gateways below the state folder.
 pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join("running")
+}
+
+/// Returns the registry folder of LLM API proxies below the state folder.
+pub(crate) fn proxy_folder(state: &Path) -> PathBuf {
+    state.join("running-proxies")
 }
 
 /// A registry entry that is removed when it is dropped.

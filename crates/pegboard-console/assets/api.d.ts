@@ -247,6 +247,8 @@ export type Status = {
   readonly embeddings?: Embeddings;
   readonly pins?: readonly (Pin)[];
   readonly lookalikes?: readonly (Lookalike)[];
+  /** The routes of the LLM API proxy on the gateway's listener, by name. Only without a selection. */
+  readonly llmProxy?: Readonly<Record<string, ProxyRoute>>;
   /** Memory of the gateway's own process. */
   readonly memoryBytes?: number | null;
 };
@@ -293,6 +295,30 @@ export type Tool = {
   readonly override?: Override;
   /** Calls since the gateway started. */
   readonly calls: number;
+};
+
+/** The numbers of one route of the LLM API proxy. */
+export type ProxyRoute = {
+  /** Requests that ask for an answer of a model or its tokens. */
+  readonly requests: number;
+  /** Tools in requests. */
+  readonly toolsIn: number;
+  /** Tools that were sent to the provider, for every request to it. */
+  readonly toolsSent: number;
+  /** Tokens (estimated) of definitions that were not sent. */
+  readonly tokensSaved: number;
+  /** Rounds with the provider that clients do not see. */
+  readonly hiddenRounds: number;
+  /** Answers that ended with an error in such a round. */
+  readonly failedRounds: number;
+  /** Requests whose hidden rounds were not known any more. */
+  readonly misses: number;
+  /** The time that the proxy has added to all requests. */
+  readonly addedMs: number;
+  /** Tokens that the provider has read from its cache. */
+  readonly cacheReadTokens: number;
+  /** Requests that were passed through, by reason. */
+  readonly bypassed: Readonly<Record<string, number>>;
 };
 
 /** The tools of a server. */

@@ -126,6 +126,11 @@ impl Proxy {
         router.with_state(self.clone())
     }
 
+    /// Returns the route of [`STATUS_PATH`] without authentication, for a socket that only the user can open.
+    pub fn private_router(&self) -> Router {
+        Router::new().route(STATUS_PATH, get(private_status)).with_state(self.clone())
+    }
+
     /// Returns the paths whose requests the proxy authenticates itself, because their `Authorization` header belongs
     /// to the provider.
     pub fn own_paths() -> Vec<String> {
@@ -144,8 +149,11 @@ async fn status(State(proxy): State<Proxy>, headers: HeaderMap) -> Response<Body
     if let Err(denied) = proxy.0.settings.access.check(&headers, None) {
         return RequestError::from(denied).response(Route::OpenAi);
     }
-    let body = serde_json::to_string(&proxy.numbers()).unwrap_or_default();
-    response_of("application/json", body)
+    private_status(State(proxy)).await
+}
+
+async fn private_status(State(proxy): State<Proxy>) -> Response<Body> {
+    response_of("application/json", serde_json::to_string(&proxy.numbers()).unwrap_or_default())
 }
 
 /// Answers with the numbers of all routes in the text format of Prometheus.

@@ -32,7 +32,8 @@ function typeOf(schema, indent) {
 
 function objectType(schema, indent) {
   const properties = Object.entries(schema.properties ?? {});
-  if (properties.length === 0) return "Readonly<Record<string, unknown>>";
+  const values = typeof schema.additionalProperties === "object" ? typeOf(schema.additionalProperties, indent) : "unknown";
+  if (properties.length === 0) return `Readonly<Record<string, ${values}>>`;
   const inner = `${indent}  `;
   const lines = properties.map(([name, property]) => {
     const mark = schema.required?.includes(name) ? "" : "?";

@@ -6,7 +6,7 @@ use clap::Args;
 use pegboard_http::{ConnectionLimits, Guard, Listener, Rejection};
 use pegboard_proxy::{Mode, Proxy, ProxyError, Route};
 
-use super::serve::{descriptors, resolve, runtime, stop_signal};
+use super::serve::{descriptors, presence::Presence, resolve, runtime, stop_signal};
 use crate::{
     Outcome,
     cli::options::{LogArgs, LogFormat},
@@ -104,6 +104,8 @@ async fn serve(args: &ProxyArgs, config: Config, state: Option<&Path>) -> Result
         CliError::new(error.to_string()).hint(hint)
     })?;
     announce(args.log.log_format, &listener);
+    let endpoint = format!("http://{}", listener.address());
+    let _presence = Presence::announce_proxy(state, endpoint, proxy.private_router());
     listener.serve(proxy.router(), stop_signal(), || {}).await;
     Ok(())
 }

@@ -3,7 +3,7 @@
 mod args;
 pub(crate) mod descriptors;
 mod file_versions;
-mod presence;
+pub(crate) mod presence;
 mod record;
 mod reload;
 mod watched_model;
@@ -38,7 +38,7 @@ use crate::{
     Outcome,
     cli::options::LogFormat,
     config::{Config, ListenConfig, state},
-    console::{self, RankerSettings, Surroundings},
+    console::{self, ProxyNumbers, RankerSettings, Surroundings},
     embeddings,
     error::{CliError, say, warn},
     gateway_client::find,
@@ -202,6 +202,7 @@ async fn serve(
         endpoint: options.endpoint.as_deref(),
     };
     options.host = console::host(&gateway, &surroundings, rankers, settings);
+    options.host.llm_proxy = proxy.clone().map(|proxy| Arc::new(ProxyNumbers(proxy)) as _);
     if let Some(path) = source.path().map(Path::to_owned) {
         let guard = listener.as_ref().map(Listener::guard_handle);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);

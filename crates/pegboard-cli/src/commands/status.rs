@@ -1,6 +1,7 @@
 //! `pegboard status`.
 
 mod changes;
+mod proxies;
 mod screen;
 #[cfg(test)]
 mod tests;
@@ -11,8 +12,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pegboard_gateway::control::{FORMAT, Status};
+use serde::Serialize;
 use serde_json::json;
 
+use self::proxies::RunningProxy;
 use super::serve::runtime;
 use crate::{
     Outcome,
@@ -54,30 +57,57 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
     let found = find::find(&args.gateway, args.argument.as_deref().or(args.config.as_deref()))?;
     let is_json = args.json || args.format == Some(Format::Json);
+    let is_any = args.argument.is_none() && args.config.is_none() && !args.gateway.names_gateway();
     runtime()?.block_on(async {
+        let state = args.gateway.state_folder().filter(|_| is_any && !args.watch);
+        let proxies = proxies::list(state.as_deref()).await;
         match found {
-            FoundGateways::One(endpoint) if args.watch => watch::watch(&endpoint).await,
-            FoundGateways::One(endpoint) => one(&endpoint, is_json).await,
+            FoundGateways::One(endpoint) | FoundGateways::Unregistered(endpoint) if args.watch => {
+                watch::watch(&endpoint).await
+            }
+            FoundGateways::One(endpoint) => one(&endpoint, endpoint.status().await, &proxies, is_json),
+            FoundGateways::Unregistered(endpoint) => match endpoint.status().await {
+                // The address may be of another program, and there is something to show.
+                Err(_) if !proxies.is_empty() => print_all("", &[], &proxies, is_json).map(|()| Outcome::Yes),
+                status => one(&endpoint, status, &proxies, is_json),
+            },
             FoundGateways::Several(_) if args.watch => {
                 Err(CliError::new("several gateways are running")
                     .hint("choose one with `--config`, `--url` or `--socket`"))
             }
-            FoundGateways::Several(endpoints) => several(&endpoints, is_json).await,
+            FoundGateways::Several(endpoints) => several(&endpoints, &proxies, is_json).await,
         }
     })
 }
 
-async fn one(endpoint: &GatewayEndpoint, is_json: bool) -> Result<Outcome, CliError> {
-    let status = match endpoint.status().await {
+/// Prints the status of one gateway.
+fn one(
+    endpoint: &GatewayEndpoint,
+    status: Result<Status, EndpointError>,
+    proxies: &[RunningProxy],
+    is_json: bool,
+) -> Result<Outcome, CliError> {
+    let status = match status {
         Ok(status) => status,
         Err(error) => return fail(endpoint, error),
     };
     if is_json {
-        output::json(&status)?;
+        output::json(&OneStatus { status: &status, llm_proxies: proxies })?;
     } else {
-        output::text(&screen::screen(&status, screen::width()))?;
+        let width = screen::width();
+        output::text(&format!("{}{}", screen::screen(&status, width), screen::proxies(proxies, width)))?;
     }
     Ok(outcome(&[&status]))
+}
+
+/// The status of one gateway, with the LLM API proxies that run beside it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OneStatus<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    llm_proxies: &'a [RunningProxy],
 }
 
 /// Returns why there is no status: exit code 1 if no gateway is running, otherwise an error.
@@ -92,7 +122,7 @@ fn fail(endpoint: &GatewayEndpoint, error: EndpointError) -> Result<Outcome, Cli
 }
 
 /// Prints one line for each of several gateways.
-async fn several(endpoints: &[GatewayEndpoint], is_json: bool) -> Result<Outcome, CliError> {
+async fn several(endpoints: &[GatewayEndpoint], proxies: &[RunningProxy], is_json: bool) -> Result<Outcome, CliError> {
     let mut statuses = Vec::with_capacity(endpoints.len());
     let mut text = String::new();
     for endpoint in endpoints {
@@ -106,13 +136,19 @@ async fn several(endpoints: &[GatewayEndpoint], is_json: bool) -> Result<Outcome
             Err(error) => text.push_str(&format!("{}  {FAINT}{error}{FAINT:#}\n", endpoint.name)),
         }
     }
-    if is_json {
-        output::json(&json!({"format": FORMAT, "gateways": statuses}))?;
-    } else {
-        output::text(&text)?;
+    print_all(&text, &statuses, proxies, is_json)?;
+    if !is_json {
         say(&format!("{FAINT}`pegboard status CONFIG`, `--url` or `--socket` shows one of them{FAINT:#}"));
     }
     Ok(outcome(&statuses.iter().collect::<Vec<_>>()))
+}
+
+/// Prints several gateways, or none, and all proxies.
+fn print_all(text: &str, statuses: &[Status], proxies: &[RunningProxy], is_json: bool) -> Result<(), CliError> {
+    if is_json {
+        return output::json(&json!({"format": FORMAT, "gateways": statuses, "llmProxies": proxies}));
+    }
+    output::text(&format!("{text}{}", screen::proxies(proxies, screen::width())))
 }
 
 fn outcome(statuses: &[&Status]) -> Outcome {

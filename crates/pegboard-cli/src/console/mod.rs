@@ -3,6 +3,7 @@
 mod clients;
 mod configuration;
 mod logins;
+mod proxy;
 mod rankers;
 
 use std::{
@@ -15,8 +16,11 @@ use pegboard_gateway::{
     control::host::{Doctor, HealthFinding, Host, HostError, HostErrorKind},
 };
 
-pub(crate) use self::rankers::RankerSettings;
 use self::{clients::ClientConfigFiles, configuration::EditedFile, logins::BackgroundLogins, rankers::CachedRankers};
+pub(crate) use self::{
+    proxy::{ProxyNumbers, route_statuses},
+    rankers::RankerSettings,
+};
 use crate::{commands::doctor, error::CliError, source::Source};
 
 /// What the parts need to know of the command line.
@@ -50,6 +54,7 @@ pub(crate) fn host(
         doctor: path.map(|path| Arc::new(doctor(path)) as _),
         clients: Some(Arc::new(clients)),
         logins: state.map(|state| Arc::new(BackgroundLogins::new(gateway, state)) as _),
+        llm_proxy: None,
     }
 }
 

@@ -43,10 +43,24 @@ pub(crate) struct GatewayArgs {
     state: Option<String>,
 }
 
+impl GatewayArgs {
+    /// Returns whether the flags name one gateway.
+    pub(crate) fn names_gateway(&self) -> bool {
+        self.url.is_some() || self.socket.is_some()
+    }
+
+    /// Returns the state folder.
+    pub(crate) fn state_folder(&self) -> Option<PathBuf> {
+        StateFolder::Usual.resolve(self.state.as_deref())
+    }
+}
+
 /// The gateways that a command may mean.
 #[derive(Debug)]
 pub(crate) enum FoundGateways {
     One(GatewayEndpoint),
+    /// None is registered; one may be at the configured address, or at the default one.
+    Unregistered(GatewayEndpoint),
     Several(Vec<GatewayEndpoint>),
 }
 
@@ -95,7 +109,7 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGatew
             let address = if is_port { format!("127.0.0.1:{address}") } else { address };
             let token = token.or_else(|| config.as_ref().and_then(best_token));
             let token = token.or_else(|| registered_secret(args, config.as_ref(), &address));
-            GatewayEndpoint::at(&address, token, false).map(FoundGateways::One)
+            GatewayEndpoint::at(&address, token, false).map(FoundGateways::Unregistered)
         }
         (1, _) => Ok(FoundGateways::One(endpoints.remove(0))),
         _ => Ok(FoundGateways::Several(endpoints)),
@@ -108,7 +122,7 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<FoundGatew
 /// If several run, or the flags are wrong.
 pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<GatewayEndpoint, CliError> {
     match find(args, file)? {
-        FoundGateways::One(endpoint_of) => Ok(endpoint_of),
+        FoundGateways::One(endpoint) | FoundGateways::Unregistered(endpoint) => Ok(endpoint),
         FoundGateways::Several(_) => {
             Err(CliError::new("several gateways are running").hint("choose one with `--config`, `--url` or `--socket`"))
         }

@@ -3,7 +3,7 @@
 //!
 //! Every part is optional. The methods may block; they are called on threads where that is allowed.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use axum::{
     Router,
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ControlState,
+    ControlState, ProxyRouteStatus,
     caller::ControlCaller,
     responses::{answer, blocking, error_response, hint_response, read_body},
 };
@@ -35,6 +35,8 @@ pub struct Host {
     pub clients: Option<Arc<dyn ClientFiles>>,
     /// Logins to remote servers.
     pub logins: Option<Arc<dyn LoginFlows>>,
+    /// The LLM API proxy, if its routes are on the gateway's listener.
+    pub llm_proxy: Option<Arc<dyn LlmProxy>>,
 }
 
 /// The reason why the program cannot do something.
@@ -311,6 +313,12 @@ pub trait LoginFlows: fmt::Debug + Send + Sync {
     /// # Errors
     /// When the server needs none, or its authorization server does not answer.
     fn begin(&self, server: &str) -> Result<String, HostError>;
+}
+
+/// The LLM API proxy on the gateway's listener.
+pub trait LlmProxy: fmt::Debug + Send + Sync {
+    /// Returns the numbers of each route, by its name.
+    fn routes(&self) -> BTreeMap<String, ProxyRouteStatus>;
 }
 
 pub(super) fn routes() -> Router<ControlState> {

@@ -58,6 +58,10 @@ pub struct Status {
     /// part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lookalikes: Vec<Lookalike>,
+    /// The routes of the LLM API proxy on the gateway's listener, by name; not for callers who may see
+    /// only a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm_proxy: Option<BTreeMap<String, ProxyRouteStatus>>,
     /// The memory of the gateway and the processes below it, where the system tells; not for
     /// callers who may see only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +101,32 @@ impl From<VectorSourceStatus> for EmbeddingsStatus {
         let VectorSourceStatus { endpoint, model, embedded, tools, refused, fetched, known, problem, .. } = gauges;
         Self { endpoint, model, embedded, tools, refused, fetched, known, without, problem }
     }
+}
+
+/// The numbers of one route of the LLM API proxy since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProxyRouteStatus {
+    /// Requests that ask for an answer of a model or its tokens.
+    pub requests: u64,
+    /// Those that were passed through, by reason.
+    pub bypassed: BTreeMap<String, u64>,
+    /// Tools in requests.
+    pub tools_in: u64,
+    /// Tools that were sent to the provider, for every request to it.
+    pub tools_sent: u64,
+    /// Tokens (estimated) of definitions that were not sent.
+    pub tokens_saved: u64,
+    /// Rounds with the provider that clients do not see.
+    pub hidden_rounds: u64,
+    /// Answers that ended with an error in such a round.
+    pub failed_rounds: u64,
+    /// Requests whose hidden rounds were not known any more.
+    pub misses: u64,
+    /// The time that the proxy has added to all requests.
+    pub added_ms: f64,
+    /// Tokens that the provider has read from its cache, as it reports them.
+    pub cache_read_tokens: u64,
 }
 
 /// The identity and uptime of a gateway.
@@ -273,6 +303,7 @@ impl Control {
             embeddings: self.vector_status().filter(|_| asking.has_full_access()).map(Into::into),
             pins: if asking.has_full_access() { self.pins() } else { Vec::new() },
             lookalikes: if asking.has_full_access() { self.lookalikes.pairs().to_vec() } else { Vec::new() },
+            llm_proxy: options.host.llm_proxy.as_ref().filter(|_| asking.has_full_access()).map(|proxy| proxy.routes()),
             memory_bytes: None,
         }
     }

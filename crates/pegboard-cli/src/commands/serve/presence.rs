@@ -1,4 +1,4 @@
-//! Registration of a running gateway, with its control socket.
+//! Registration of a running gateway or LLM API proxy, with its control socket.
 
 use std::{io::ErrorKind, path::Path};
 
@@ -7,9 +7,9 @@ use pegboard_gateway::control::Options;
 
 use crate::running_gateways::{self, Registration, RunningGateway};
 
-/// The registration of a running gateway, removed when it is dropped.
+/// The registration of a running gateway or LLM API proxy, removed when it is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Presence {
+pub(crate) struct Presence {
     _registration: Option<Registration>,
     socket: Option<tokio::task::JoinHandle<()>>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Presence {
 impl Presence {
     /// Registers the gateway in the state folder. Without an endpoint it opens a control socket for
     /// `router`. A failure is logged, and the gateway works without it.
-    pub(super) fn announce(state: Option<&Path>, options: &Options, router: Router) -> Self {
+    pub(crate) fn announce(state: Option<&Path>, options: &Options, router: Router) -> Self {
         let mut presence = Self::default();
         let Some(folder) = state.map(running_gateways::folder) else { return presence };
         let mut running = RunningGateway {
@@ -30,14 +30,34 @@ impl Presence {
         if running.endpoint.is_none() {
             running.socket = presence.open_socket(&folder, router);
         }
-        match running_gateways::register(&folder, &running) {
-            Ok(registration) => presence._registration = Some(registration),
-            Err(error) => {
-                let folder = folder.display();
-                tracing::warn!(%folder, %error, "gateway not registered, `pegboard status` needs `--url`");
-            }
+        if let Err(error) = presence.register(&folder, &running) {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "gateway not registered, `pegboard status` needs `--url`");
         }
         presence
+    }
+
+    /// Registers the LLM API proxy at `endpoint` in the state folder, with a control socket for `router`. A failure is
+    /// logged, and the proxy works without it.
+    pub(crate) fn announce_proxy(state: Option<&Path>, endpoint: String, router: Router) -> Self {
+        let mut presence = Self::default();
+        let Some(folder) = state.map(running_gateways::proxy_folder) else { return presence };
+        let running = RunningGateway {
+            pid: std::process::id(),
+            endpoint: Some(endpoint),
+            socket: presence.open_socket(&folder, router),
+            configuration: None,
+            secret: None,
+        };
+        if let Err(error) = presence.register(&folder, &running) {
+            tracing::warn!(folder = %folder.display(), %error, "proxy not registered, `pegboard status` does not show it");
+        }
+        presence
+    }
+
+    fn register(&mut self, folder: &Path, running: &RunningGateway) -> std::io::Result<()> {
+        self._registration = Some(running_gateways::register(folder, running)?);
+        Ok(())
     }
 
     fn open_socket(&mut self, folder: &Path, router: Router) -> Option<std::path::PathBuf> {
@@ -49,11 +69,11 @@ impl Presence {
                 Some(path)
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                tracing::info!("no control socket on this system, `pegboard status` cannot reach this gateway");
+                tracing::info!("no control socket on this system, `pegboard status` cannot reach this process");
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, "no control socket, `pegboard status` cannot reach this gateway");
+                tracing::warn!(%error, "no control socket, `pegboard status` cannot reach this process");
                 None
             }
         }

@@ -1,14 +1,20 @@
 //! The status screen.
 
-use std::io::{IsTerminal, stdout};
+use std::{
+    collections::BTreeMap,
+    io::{IsTerminal, stdout},
+};
 
 use anstyle::{AnsiColor, Style};
 use pegboard_gateway::{
     ToolName,
-    control::{ServerStatus, Status},
+    control::{ProxyRouteStatus, ServerStatus, Status},
 };
 
-use super::units::{format_count, format_long, format_short};
+use super::{
+    proxies::RunningProxy,
+    units::{format_count, format_long, format_short},
+};
 use crate::{
     output::{FAINT, STRONG, count},
     platform::output_size,
@@ -60,7 +66,73 @@ pub(super) fn screen(status: &Status, width: usize) -> String {
     totals(status, &mut text);
     embeddings(status, &mut text);
     pins(status, &mut text);
+    if let Some(routes) = &status.llm_proxy {
+        text.line(PLAIN, "");
+        text.line(TITLE, "LLM API proxy");
+        proxy_routes(routes, &mut text);
+    }
     text.text
+}
+
+/// Renders the LLM API proxies that run beside gateways.
+pub(super) fn proxies(proxies: &[RunningProxy], width: usize) -> String {
+    let mut text = Text { text: String::new(), width };
+    for proxy in proxies {
+        text.line(PLAIN, "");
+        text.line(TITLE, &format!("LLM API proxy  {}  process {}", proxy.endpoint, proxy.pid));
+        proxy_routes(&proxy.routes, &mut text);
+    }
+    text.text
+}
+
+/// The columns of a proxy's table: title, width, and the value of a route.
+type ProxyColumn = (&'static str, usize, fn(&ProxyRouteStatus) -> String);
+
+/// The most important first, because the last ones are left out on a narrow terminal.
+const PROXY_COLUMNS: [ProxyColumn; 7] = [
+    ("REQUESTS", 8, |route| count(route.requests)),
+    ("TOOLS IN", 8, |route| count(route.tools_in)),
+    ("SENT", 6, |route| count(route.tools_sent)),
+    ("TOKENS SAVED", 12, |route| count(route.tokens_saved)),
+    ("SEARCH ROUNDS", 13, |route| count(route.hidden_rounds)),
+    ("ADDED", 7, |route| match route.requests {
+        0 => String::new(),
+        requests => format_short((route.added_ms * 1000.0 / requests as f64) as u64),
+    }),
+    ("CACHE READS", 11, |route| count(route.cache_read_tokens)),
+];
+
+/// Adds a line for each route of a proxy that was used.
+fn proxy_routes(routes: &BTreeMap<String, ProxyRouteStatus>, text: &mut Text) {
+    let used: Vec<_> = routes.iter().filter(|(_, route)| route.requests > 0).collect();
+    if used.is_empty() {
+        return text.line(FAINT, "no requests yet");
+    }
+    let name = routes.keys().map(String::len).max().unwrap_or_default();
+    let mut rest = text.width.saturating_sub(name);
+    let columns = PROXY_COLUMNS.iter().take_while(|(_, width, _)| {
+        let fits = rest >= width + 2;
+        rest = rest.saturating_sub(width + 2);
+        fits
+    });
+    let columns: Vec<&ProxyColumn> = columns.collect();
+    let mut title = format!("{:name$}", "ROUTE");
+    columns.iter().for_each(|(head, width, _)| title.push_str(&format!("  {head:>width$}")));
+    text.line(TITLE, &title);
+    for (route, numbers) in used {
+        let mut line = format!("{route:name$}");
+        columns.iter().for_each(|(_, width, value)| line.push_str(&format!("  {:>width$}", value(numbers))));
+        text.line(PLAIN, &line);
+        let passed = numbers.bypassed.iter().map(|(reason, number)| format!("{} ({reason})", count(*number)));
+        let passed: Vec<String> = passed.collect();
+        if !passed.is_empty() {
+            text.push_wrapped(FAINT, 2, &format!("unchanged: {}", passed.join(", ")), MAX_NOTE_LINES);
+        }
+        if numbers.failed_rounds > 0 {
+            let rounds = format_count(numbers.failed_rounds, "search round failed", "search rounds failed");
+            text.push_wrapped(BAD, 2, &rounds, MAX_NOTE_LINES);
+        }
+    }
 }
 
 /// Renders one of several gateways in short.

@@ -52,6 +52,14 @@ fn busy() -> Value {
             "hits": 40, "misses": 2, "searchLatency": {"p50Us": 80, "p99Us": 1_240}, "lists": 12,
             "tokensSaved": 1_203_456, "suspendedCalls": 1
         },
+        "llmProxy": {
+            "anthropic": {
+                "requests": 1_204, "bypassed": {"few-tools": 12, "forced-tool": 1}, "toolsIn": 240_800, "toolsSent": 2_610,
+                "tokensSaved": 31_203_456, "hiddenRounds": 812, "failedRounds": 1, "addedMs": 520.5, "cacheReadTokens": 810_000
+            },
+            "gemini": {},
+            "openai": {"requests": 1, "toolsIn": 40, "toolsSent": 2, "addedMs": 2.5}
+        },
         "somethingNew": {"of": "a later version"}
     })
 }

@@ -7,6 +7,7 @@ mod faults;
 mod passing;
 mod programs;
 mod rules;
+mod status;
 mod streams;
 
 use std::{
@@ -24,6 +25,9 @@ use crate::harness::Folder;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The credential for the control API of a gateway.
+const OPERATOR: &str = "the-operator-of-this-gateway";
 
 /// A running proxy, which is stopped when it is dropped.
 struct RunningProxy {
@@ -104,6 +108,7 @@ impl RunningProxy {
         let mut command = self.folder.isolated();
         if self.upstream.is_empty() {
             command.args(["serve", "--listen", "127.0.0.1:0", "--state", "none"]).args(&self.options);
+            command.env("PEGBOARD_TOKEN", OPERATOR);
             return command;
         }
         command.args(["proxy", "--log-level", "debug", "--state"]).arg(self.folder.path().join("state"));
