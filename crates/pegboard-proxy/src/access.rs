@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use pegboard_core::Secret;
+use serde::Deserialize;
 
 /// The header with the token of a client of the proxy. It is not sent to the provider.
 pub(crate) const TOKEN_HEADER: &str = "x-pegboard-token";
@@ -60,14 +62,17 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     !a.is_empty() && a.len() == b.len() && different == 0
 }
 
-/// Returns the provider credential of a request. Only its keyed hash is kept.
+/// Returns the identity of the caller at the provider: the credentials of the request, of which only a keyed hash is kept.
+/// A JSON Web Token is replaced by its issuer and subject, because clients refresh it during a conversation. They are not
+/// verified here: the provider does that before it reads what this identity finds.
 pub(crate) fn credential(headers: &HeaderMap, uri: &Uri) -> Vec<u8> {
     let mut found = Vec::new();
     for name in ["authorization", "x-api-key", "x-goog-api-key", "api-key"] {
         for value in headers.get_all(name) {
             found.extend_from_slice(name.as_bytes());
             found.push(b'=');
-            found.extend_from_slice(value.as_bytes());
+            let subject = value.to_str().ok().and_then(subject_of_token);
+            found.extend_from_slice(subject.as_deref().map_or(value.as_bytes(), str::as_bytes));
             found.push(b'\n');
         }
     }
@@ -76,6 +81,26 @@ pub(crate) fn credential(headers: &HeaderMap, uri: &Uri) -> Vec<u8> {
         found.push(b'\n');
     }
     found
+}
+
+/// Returns issuer, subject and client of a JSON Web Token in an `Authorization` header; `None` for another credential.
+fn subject_of_token(value: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Claims {
+        iss: String,
+        sub: String,
+        #[serde(default)]
+        client_id: String,
+    }
+    let (scheme, token) = value.split_once(' ')?;
+    let mut parts = token.trim().split('.');
+    let (_header, claims, _signature, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+    let Claims { iss, sub, client_id } = serde_json::from_slice(&claims).ok()?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer") && !iss.is_empty() && !sub.is_empty();
+    is_bearer.then(|| format!("jwt {}", serde_json::json!([iss, sub, client_id])))
 }
 
 fn is_secret_parameter(pair: &str) -> bool {
@@ -132,6 +157,30 @@ mod tests {
             None,
             Err(Denied::Wrong),
         );
+    }
+
+    #[test]
+    fn a_refreshed_token_is_the_same_caller() {
+        let header = |claims: &str| {
+            let claims = URL_SAFE_NO_PAD.encode(claims);
+            let mut headers = HeaderMap::new();
+            let value = format!("Bearer eyJhbGciOiJSUzI1NiJ9.{claims}.c2ln");
+            headers.insert("authorization", value.parse().expect("a value"));
+            headers
+        };
+        let of = |claims: &str| credential(&header(claims), &Uri::default());
+        let first = of(r#"{"iss":"https://auth","sub":"ann","exp":1}"#);
+        assert_eq!(first, of(r#"{"iss":"https://auth","sub":"ann","exp":2,"jti":"x"}"#));
+        for other in [
+            r#"{"iss":"https://auth","sub":"bob","exp":1}"#,
+            r#"{"iss":"https://other","sub":"ann","exp":1}"#,
+            r#"{"iss":"https://auth","sub":"ann","client_id":"cli"}"#,
+        ] {
+            assert_ne!(first, of(other), "{other}");
+        }
+        // Without both, the whole token counts.
+        assert_ne!(of(r#"{"sub":"ann","exp":1}"#), of(r#"{"sub":"ann","exp":2}"#));
+        assert_ne!(of(r#"{"iss":"","sub":"ann","exp":1}"#), of(r#"{"iss":"","sub":"ann","exp":2}"#));
     }
 
     #[test]

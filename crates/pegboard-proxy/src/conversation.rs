@@ -120,15 +120,17 @@ impl Conversations {
         Some(turn)
     }
 
-    /// Keeps a turn. This writes a file.
-    pub(crate) fn put(&self, link: Link, turn: Turn) {
+    /// Keeps a turn under each of the links. This writes files.
+    pub(crate) fn put(&self, links: &[Link], turn: Turn) {
         let bytes = turn.bytes();
         let turn = Arc::new(turn);
-        self.memory.put(link, Arc::clone(&turn), bytes);
-        if let Some(disk) = &self.disk
-            && let Err(error) = disk.save(&link, &turn)
-        {
-            tracing::warn!(%error, "turn not saved");
+        for link in links {
+            self.memory.put(*link, Arc::clone(&turn), bytes);
+            if let Some(disk) = &self.disk
+                && let Err(error) = disk.save(link, &turn)
+            {
+                tracing::warn!(%error, "turn not saved");
+            }
         }
     }
 }

@@ -359,16 +359,16 @@ impl Exchange {
             declared: self.declared.clone(),
             response: self.splicer.response_ids().and_then(|(public, last)| (public != last).then_some(last)),
         };
-        let link = conversation::after_model(&self.history.link, &said);
+        let mut links = vec![conversation::after_model(&self.history.link, &said)];
+        if let Some(said) = said.without_ids().filter(|_| self.wire.has_optional_ids()) {
+            links.push(conversation::after_model(&self.history.link, &said));
+        }
         let ids = self.splicer.response_ids();
-        let response_link = ids.map(|(public, _)| conversation::after_response(&self.root, &public));
+        links.extend(ids.map(|(public, _)| conversation::after_response(&self.root, &public)));
         let conversations = Arc::clone(&self.conversations);
         // A turn that is not kept is a miss later.
         let _ = tokio::task::spawn_blocking(move || {
-            if let Some(link) = response_link {
-                conversations.put(link, turn.clone());
-            }
-            conversations.put(link, turn);
+            conversations.put(&links, turn);
         })
         .await;
     }

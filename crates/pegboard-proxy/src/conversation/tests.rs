@@ -45,7 +45,7 @@ fn hidden_turns_are_found_by_what_the_client_has_seen() {
     let conversations = Conversations::open(None, HOUR).expect("memory");
     let root = conversations.root("openai", "http://x", b"key");
     let before = restore_text(&conversations, root, &[USER]);
-    conversations.put(after_model(&before.link, &said(MODEL)), turn());
+    conversations.put(&[after_model(&before.link, &said(MODEL))], turn());
     let expected = format!(
         r#"{USER},{{"role":"assistant","tool_calls":["hidden"]}},{{"role":"tool","tool_call_id":"c0","content":"found"}},{RESULT}"#
     );
@@ -77,7 +77,7 @@ fn turns_survive_a_restart_and_are_sealed() {
     let first = open();
     let root = first.root("openai", "http://x", b"key");
     let link = after_model(&root, &said(MODEL));
-    first.put(link, turn());
+    first.put(&[link], turn());
     let second = open();
     assert_eq!(second.root("openai", "http://x", b"key"), root);
     assert_eq!(second.get(&link).as_deref(), Some(&turn()));

@@ -88,6 +88,10 @@ impl Wire for Gemini {
         (item["role"] == "model").then(|| said_in(parts(item)))
     }
 
+    fn has_optional_ids(&self) -> bool {
+        true
+    }
+
     fn answer_part(&self, answer: &HiddenAnswer) -> String {
         let key = if answer.is_error { "error" } else { "output" };
         let id = if answer.call.id.is_empty() { String::new() } else { format!("\"id\":{},", quoted(&answer.call.id)) };
@@ -120,24 +124,19 @@ impl Wire for Gemini {
             (item["role"] == "model").then_some(item)
         });
         let called: Vec<HeldCall> = known.map(|item| said_in(parts(&item)).calls).unwrap_or_default();
-        if !called.iter().any(|call| call.name == CALL) {
-            return next.to_owned();
-        }
         let Some(list) = Object::parse(next).and_then(|object| object.get("parts")).and_then(json::list) else {
             return next.to_owned();
         };
-        // The provider matches answers with calls by name.
-        let rename = |part: &&RawValue| {
-            let response = Object::parse(part.get()).and_then(|part| part.get("functionResponse"));
-            let Some(response) = response else { return part.get().to_owned() };
-            let name = Object::parse(response.get()).and_then(|response| response.text("name")).unwrap_or_default();
-            if called.iter().any(|call| call.name == name) {
-                return part.get().to_owned();
-            }
-            let renamed = json::with_field(response.get(), "name", Some(&quoted(CALL)));
-            json::with_field(part.get(), "functionResponse", Some(&renamed))
+        let answers: Vec<Option<Answered>> = list.iter().map(|part| Answered::read(part.get())).collect();
+        let calls = match_calls(&answers, called);
+        let changed = |((part, answer), call): ((&&RawValue, &Option<Answered>), Option<HeldCall>)| {
+            let changed = answer.as_ref().zip(call).and_then(|(answer, call)| answer.of_call(part.get(), &call));
+            changed.unwrap_or_else(|| part.get().to_owned())
         };
-        let parts: Vec<String> = list.iter().map(rename).collect();
+        let parts: Vec<String> = list.iter().zip(&answers).zip(calls).map(changed).collect();
+        if parts.iter().zip(&list).all(|(part, before)| part == before.get()) {
+            return next.to_owned();
+        }
         json::with_field(next, "parts", Some(&format!("[{}]", parts.join(","))))
     }
 
@@ -162,6 +161,55 @@ impl Wire for Gemini {
     fn splicer(&self, _body: &Object<'_>) -> Box<dyn Splicer> {
         Box::<splicer::GeminiSplicer>::default()
     }
+}
+
+/// An answer of the client to a call.
+struct Answered {
+    name: String,
+    /// Empty if the client left it out.
+    id: String,
+}
+
+impl Answered {
+    /// Reads a part; `None` if it is not an answer.
+    fn read(part: &str) -> Option<Self> {
+        let fields = Object::parse(part)?.get("functionResponse").map(RawValue::get).and_then(Object::parse)?;
+        Some(Self { name: fields.text("name")?, id: fields.text("id").unwrap_or_default() })
+    }
+
+    /// Returns the part with the name and the id of the call as the model has made it, because the provider matches
+    /// answers with calls by both; `None` if it has them.
+    fn of_call(&self, part: &str, call: &HeldCall) -> Option<String> {
+        if call.name == self.name && call.id == self.id {
+            return None;
+        }
+        let response = Object::parse(part)?.get("functionResponse")?;
+        let mut changed = json::with_field(response.get(), "name", Some(&quoted(&call.name)));
+        if call.id != self.id {
+            changed = json::with_field(&changed, "id", Some(&quoted(&call.id)));
+        }
+        Some(json::with_field(part, "functionResponse", Some(&changed)))
+    }
+}
+
+/// Returns the call that each answer belongs to: by its id, by its name, and else in their order, because the model may
+/// have written a name in another way.
+fn match_calls(answers: &[Option<Answered>], mut called: Vec<HeldCall>) -> Vec<Option<HeldCall>> {
+    let is_inner = |call: &HeldCall, name: &str| {
+        let given = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
+        call.name == CALL && text(&given, "name") == name
+    };
+    let mut found: Vec<Option<HeldCall>> = answers.iter().map(|_| None).collect();
+    let mut match_by = |is_meant: &dyn Fn(&HeldCall, &Answered) -> bool| {
+        for (answer, found) in answers.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
+            let Some(answer) = answer else { continue };
+            *found = called.iter().position(|call| is_meant(call, answer)).map(|at| called.remove(at));
+        }
+    };
+    match_by(&|call, answer| !answer.id.is_empty() && call.id == answer.id);
+    match_by(&|call, answer| answer.id.is_empty() && (call.name == answer.name || is_inner(call, &answer.name)));
+    match_by(&|call, answer| answer.id.is_empty() && call.name == CALL);
+    found
 }
 
 fn client_function(raw: &RawValue) -> Option<ClientTool<'_>> {

@@ -59,6 +59,13 @@ impl Said {
         self.calls.extend(more.calls.iter().cloned());
     }
 
+    /// Returns the same without the ids of the calls; `None` if they have none.
+    pub(crate) fn without_ids(&self) -> Option<Self> {
+        let has_ids = self.calls.iter().any(|call| !call.id.is_empty());
+        let calls = self.calls.iter().map(|call| HeldCall { id: String::new(), ..call.clone() });
+        has_ids.then(|| Self { text: self.text.clone(), calls: calls.collect() })
+    }
+
     /// Appends the canonical form. White space and the notation of arguments do not matter: clients trim texts and
     /// write arguments anew.
     pub(crate) fn write_canonical(&self, out: &mut Vec<u8>) {
@@ -232,6 +239,11 @@ pub(crate) trait Wire: Send + Sync {
 
     /// Returns what the model has said in an item of the history; `None` if it is another one's.
     fn said(&self, item: &Value) -> Option<Said>;
+
+    /// Returns whether clients may leave out the ids of calls when they send a turn of the model back.
+    fn has_optional_ids(&self) -> bool {
+        false
+    }
 
     /// Returns the reason to pass a request through because of an item of its history.
     fn item_bypass(&self, item: &Value) -> Option<&'static str> {

@@ -616,7 +616,7 @@ proptest! {
             };
             let (public, turn, said) = answer(name, &rounds);
             let before = restore(&[user(name, "Hi")]);
-            conversations.put(conversation::after_model(&before.link, &said), turn.clone());
+            conversations.put(&[conversation::after_model(&before.link, &said)], turn.clone());
             let mut items = vec![user(name, "Hi")];
             items.extend(echo(name, &public));
             items.push(user(name, "Go on"));

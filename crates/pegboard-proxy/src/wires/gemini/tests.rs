@@ -11,6 +11,30 @@ fn answers_name_the_call_that_the_model_has_made() {
 }
 
 #[test]
+fn answers_get_the_ids_that_a_client_leaves_out() {
+    let call = |id: &str, name: &str| {
+        format!(r#"{{"functionCall":{{"id":"{id}","name":"call_tool","args":{{"name":"{name}","arguments":{{}}}}}}}}"#)
+    };
+    let (one, two, odd) = (call("c1", "a"), call("c2", "b"), call("c3", "The C"));
+    let known = [format!(r#"{{"role":"model","parts":[{one},{two},{odd}]}}"#)];
+    let check = |given: &[(&str, &str)], expected: &[(&str, &str)]| {
+        let item = |answers: &[(&str, &str)]| {
+            let part = |(name, id): &(&str, &str)| {
+                let id = if id.is_empty() { String::new() } else { format!(r#","id":"{id}""#) };
+                format!(r#"{{"functionResponse":{{"name":"{name}","response":{{"x":1.0}}{id}}}}}"#)
+            };
+            let parts: Vec<String> = answers.iter().map(part).collect();
+            format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
+        };
+        assert_eq!(Gemini.answered(&known, &item(given)), item(expected));
+    };
+    let of = |id| ("call_tool", id);
+    check(&[("b", ""), ("c", ""), ("a", "")], &[of("c2"), of("c3"), of("c1")]);
+    check(&[("c", "c3"), ("a", "c1")], &[of("c3"), of("c1")]);
+    check(&[("a", "c9"), ("b", "c2")], &[("a", "c9"), of("c2")]);
+}
+
+#[test]
 fn lists_of_tools() {
     let check = |list: &str, expected: Result<Vec<Option<&str>>, &str>| {
         let raw = RawValue::from_string(list.to_owned()).expect("JSON");
