@@ -103,9 +103,12 @@ fn subject_of_token(value: &str) -> Option<String> {
     is_bearer.then(|| format!("jwt {}", serde_json::json!([iss, sub, client_id])))
 }
 
+/// Parameters of the query that are no secrets. All others may be.
+const PUBLIC_PARAMETERS: [&str; 11] =
+    ["$alt", "after", "alt", "api-version", "before", "beta", "include", "limit", "order", "pageSize", "pageToken"];
+
 fn is_secret_parameter(pair: &str) -> bool {
-    let name = pair.split('=').next().unwrap_or_default();
-    ["key", "access_token", "api_key", "api-key"].iter().any(|secret| name.eq_ignore_ascii_case(secret))
+    !PUBLIC_PARAMETERS.contains(&pair.split('=').next().unwrap_or_default())
 }
 
 /// Returns the path and query for logs: without tokens and keys.
@@ -113,6 +116,7 @@ pub(crate) fn redacted(rest: &str, query: Option<&str>) -> String {
     let Some(query) = query else { return rest.to_owned() };
     let hide = |pair: &str| match pair.split_once('=') {
         Some((name, _)) if is_secret_parameter(pair) => format!("{name}=[hidden]"),
+        None if !pair.is_empty() => "[hidden]".to_owned(),
         _ => pair.to_owned(),
     };
     let pairs: Vec<String> = query.split('&').map(hide).collect();
@@ -188,7 +192,8 @@ mod tests {
         let check = |query: Option<&str>, expected: &str| assert_eq!(redacted("/v1/x", query), expected);
         check(None, "/v1/x");
         check(Some("alt=sse&key=AIza123"), "/v1/x?alt=sse&key=[hidden]");
-        check(Some("KEY=a&keys=b"), "/v1/x?KEY=[hidden]&keys=b");
+        check(Some("KEY=a&%6bey=b&limit=2"), "/v1/x?KEY=[hidden]&%6bey=[hidden]&limit=2");
+        check(Some("secret"), "/v1/x?[hidden]");
         let uri: Uri = "/v1/x?alt=sse&key=AIza123".parse().expect("a URI");
         assert_eq!(credential(&HeaderMap::new(), &uri), b"key=AIza123\n");
     }

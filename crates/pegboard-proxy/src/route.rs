@@ -125,6 +125,9 @@ impl<'a> ParsedPath<'a> {
         };
         Route::ALL.into_iter().find_map(|route| {
             let rest = path.strip_prefix(route.prefix())?;
+            if rest.split('/').any(is_dots) {
+                return None;
+            }
             (rest.is_empty() || rest.starts_with('/')).then_some(Self { route, token, rest })
         })
     }
@@ -152,6 +155,12 @@ impl<'a> ParsedPath<'a> {
     }
 }
 
+/// Returns whether a segment of a path is `.` or `..`, which would lead out of the provider's base URL.
+fn is_dots(segment: &str) -> bool {
+    let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+    plain == "." || plain == ".."
+}
+
 /// Splits `/v1beta/models/MODEL:METHOD`.
 fn gemini_method(rest: &str) -> Option<(&str, &str)> {
     let rest = rest.strip_prefix("/v1beta/").or_else(|| rest.strip_prefix("/v1/"))?;
@@ -177,6 +186,10 @@ mod tests {
         check("/openai/v1beta/models", None);
         check("/openai/chat/completions", None);
         check("/mcp", None);
+        check("/openai/v1/../admin", None);
+        check("/openai/v1/%2E./admin", None);
+        check("/anthropic/./x", None);
+        check("/openai/v1/files/a..b", openai("/files/a..b", Other));
         let turn = Turn(WireName::Messages);
         check("/token/s3/anthropic/v1/messages", Some((Route::Anthropic, Some("s3"), "/v1/messages", turn)));
         check("/token/anthropic/v1/messages", None);
