@@ -1,5 +1,7 @@
 //! Errors, and how each provider API writes them.
 
+use std::time::Duration;
+
 use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
@@ -42,6 +44,12 @@ pub(crate) enum RequestError {
     AnswerTooLarge { limit: usize },
     #[error("the answer of the provider ended early")]
     Incomplete,
+    #[error("the provider compressed its answer although the request allows no encoding; use the mode `pass` for it")]
+    Encoded,
+    #[error("the request body did not arrive within {} s", waited.as_secs())]
+    SlowBody { waited: Duration },
+    #[error("the proxy has no memory left for request bodies; try again later")]
+    Busy,
 }
 
 impl RequestError {
@@ -53,7 +61,11 @@ impl RequestError {
             Self::Upgrade => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(_) => StatusCode::BAD_REQUEST,
-            Self::Unreachable { .. } | Self::AnswerTooLarge { .. } | Self::Incomplete => StatusCode::BAD_GATEWAY,
+            Self::SlowBody { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unreachable { .. } | Self::AnswerTooLarge { .. } | Self::Incomplete | Self::Encoded => {
+                StatusCode::BAD_GATEWAY
+            }
         }
     }
 

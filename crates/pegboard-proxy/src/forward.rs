@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use axum::{
 };
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use reqwest::redirect;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::{
     access::TOKEN_HEADER,
@@ -161,26 +161,52 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// Reads a whole body of at most `limit` bytes.
-pub(crate) async fn read_body(body: Body, limit: usize) -> Result<Bytes, RequestError> {
-    if body.size_hint().lower() > limit as u64 {
+/// How long a client may take to send the next piece of a body that is read as a whole.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a body may wait for room in memory.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Reads a whole body of at most `limit` bytes, with the room that it takes of `room`, in kibibytes. It takes room only as
+/// it arrives, so that a slow client holds no more than it has sent.
+pub(crate) async fn read_body(
+    mut body: Body,
+    limit: usize,
+    room: &Arc<Semaphore>,
+) -> Result<(Bytes, OwnedSemaphorePermit), RequestError> {
+    let announced = body.size_hint();
+    if announced.lower() > limit as u64 {
         return Err(RequestError::TooLarge { limit });
     }
-    let read = axum::body::to_bytes(body, limit).await;
-    read.map_err(
-        |error| if is_too_large(&error) { RequestError::TooLarge { limit } } else { RequestError::Body(error) },
-    )
+    let mut taken = take_room(room, 1).await?;
+    let mut read = Vec::with_capacity(usize::try_from(announced.lower()).unwrap_or(limit).min(FIRST_CAPACITY));
+    loop {
+        let frame = tokio::time::timeout(BODY_TIMEOUT, next_frame(&mut body)).await;
+        let frame = frame.map_err(|_| RequestError::SlowBody { waited: BODY_TIMEOUT })?;
+        let Some(frame) = frame else { return Ok((read.into(), taken)) };
+        let Ok(bytes) = frame.map_err(RequestError::Body)?.into_data() else { continue };
+        if read.len() + bytes.len() > limit {
+            return Err(RequestError::TooLarge { limit });
+        }
+        read.extend_from_slice(&bytes);
+        let missing = read.len().div_ceil(1024).saturating_sub(taken.num_permits());
+        if missing > 0 {
+            taken.merge(take_room(room, missing).await?);
+        }
+    }
 }
 
-fn is_too_large(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+    std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
+}
+
+/// How much of an announced size is allocated before anything has arrived.
+const FIRST_CAPACITY: usize = 1 << 20;
+
+async fn take_room(room: &Arc<Semaphore>, kibibytes: usize) -> Result<OwnedSemaphorePermit, RequestError> {
+    let number = u32::try_from(kibibytes).map_err(|_| RequestError::Busy)?;
+    let taken = tokio::time::timeout(ROOM_TIMEOUT, Arc::clone(room).acquire_many_owned(number)).await;
+    taken.ok().and_then(Result::ok).ok_or(RequestError::Busy)
 }
 
 /// Reads the whole answer of a provider of at most `limit` bytes.
@@ -285,13 +311,33 @@ mod tests {
     #[tokio::test]
     async fn bodies_are_limited() {
         assert!(matches!(RequestBody::new(Body::from("12345"), 4), Err(RequestError::TooLarge { limit: 4 })));
-        assert!(matches!(read_body(Body::from("12345"), 4).await, Err(RequestError::TooLarge { limit: 4 })));
-        assert_eq!(read_body(Body::from("1234"), 4).await.expect("small"), "1234");
+        let room = Arc::new(Semaphore::new(3));
+        assert!(matches!(read_body(Body::from("12345"), 4, &room).await, Err(RequestError::TooLarge { limit: 4 })));
+        let (small, taken) = read_body(Body::from("1234"), 4, &room).await.expect("small");
+        assert_eq!((&small[..], taken.num_permits()), (&b"1234"[..], 1));
+        drop(taken);
         // The size of a stream is not known before it ends.
         let (sender, body) = stream_body();
         let sending = tokio::spawn(async move { sender.send(b"12345".to_vec()).await });
-        assert!(matches!(read_body(body, 4).await, Err(RequestError::TooLarge { limit: 4 })));
+        assert!(matches!(read_body(body, 4, &room).await, Err(RequestError::TooLarge { limit: 4 })));
         assert_eq!(sending.await.expect("no panic"), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_bodies_hold_no_room_and_end() {
+        let room = Arc::new(Semaphore::new(2));
+        let (sender, body) = stream_body();
+        let slow = tokio::spawn({
+            let room = Arc::clone(&room);
+            async move { read_body(body, 1 << 20, &room).await.map(|(bytes, _)| bytes) }
+        });
+        sender.send(b"begun".to_vec()).await.expect("it reads");
+        let (quick, taken) = read_body(Body::from("1234"), 1 << 20, &room).await.expect("there is room");
+        assert_eq!((&quick[..], taken.num_permits()), (&b"1234"[..], 1));
+        let error = slow.await.expect("no panic").expect_err("nothing more comes");
+        assert_eq!(error.status(), axum::http::StatusCode::REQUEST_TIMEOUT);
+        let error = read_body(Body::from(vec![b'x'; 3000]), 1 << 20, &room).await.expect_err("no room");
+        assert_eq!(error.status(), axum::http::StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[tokio::test]

@@ -9,11 +9,7 @@ use axum::{
     http::{HeaderMap, Method, Response, header},
     routing::{any, get},
 };
-use http_body::Body as _;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     access::{self, Access},
@@ -30,7 +26,7 @@ use crate::{
 /// The path with the numbers of all routes.
 pub const STATUS_PATH: &str = "/proxy/status";
 
-/// Maximum number of bytes of all bodies that are read as a whole at a time. Further clients wait.
+/// Maximum number of bytes of all bodies that are read as a whole at a time. Further ones wait while they arrive.
 const MAX_BODIES_BYTES: usize = 256 << 20;
 
 /// The path with the same numbers for Prometheus.
@@ -86,7 +82,6 @@ pub(crate) struct Shared {
     pub(crate) conversations: Arc<Conversations>,
     /// The room for bodies that are read as a whole, in kibibytes.
     body_room: Arc<Semaphore>,
-    body_kibibytes: u32,
 }
 
 impl Proxy {
@@ -101,11 +96,9 @@ impl Proxy {
         let upstream = Upstream::new(settings.connect_timeout)?;
         let conversations =
             Conversations::open(settings.state.as_deref(), settings.lifetime).map_err(ProxyError::State)?;
-        let body_kibibytes =
-            u32::try_from(settings.max_body_bytes.max(MAX_BODIES_BYTES) / 1024).unwrap_or(u32::MAX >> 4);
+        let room = settings.max_body_bytes.max(MAX_BODIES_BYTES).div_ceil(1024) + 1;
         Ok(Self(Arc::new(Shared {
-            body_room: Arc::new(Semaphore::new(body_kibibytes as usize)),
-            body_kibibytes,
+            body_room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
             settings,
             upstream,
             counters: Arc::default(),
@@ -124,6 +117,12 @@ impl Proxy {
             router = router.route(&format!("{}/{{*rest}}", route.prefix()), any(handle));
         }
         router.with_state(self.clone())
+    }
+
+    /// Returns the routes of a proxy that is alone on its listener: other paths are answered with an error that names the
+    /// right ones.
+    pub fn router_alone(&self) -> Router {
+        self.router().fallback(|| async { RequestError::UnknownPath.response(Route::OpenAi) })
     }
 
     /// Returns the route of [`STATUS_PATH`] without authentication, for a socket that only the user can open.
@@ -224,8 +223,7 @@ impl Shared {
             return self.pass(path.route, Some("json-stream"), &outgoing, body).await;
         }
         let wire = wire.wire();
-        let room = self.room_for(body.size_hint().upper()).await;
-        let body = forward::read_body(body, self.settings.max_body_bytes).await?;
+        let (body, room) = forward::read_body(body, self.settings.max_body_bytes, &self.body_room).await?;
         let credential = access::credential(&parts.headers, &parts.uri);
         let incoming = Incoming {
             route: path.route,
@@ -236,17 +234,9 @@ impl Shared {
             credential,
             outgoing,
             body,
-            room,
+            room: Some(room),
         };
         incoming.answer(self).await
-    }
-
-    /// Waits until there is room in memory for a body of this size.
-    async fn room_for(&self, size: Option<u64>) -> Option<OwnedSemaphorePermit> {
-        let bytes = size.unwrap_or(u64::MAX).min(self.settings.max_body_bytes as u64);
-        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.body_kibibytes);
-        // It is never closed.
-        Arc::clone(&self.body_room).acquire_many_owned(kibibytes).await.ok()
     }
 
     /// Passes a request and its response through, both as streams.

@@ -106,7 +106,7 @@ async fn serve(args: &ProxyArgs, config: Config, state: Option<&Path>) -> Result
     announce(args.log.log_format, &listener);
     let endpoint = format!("http://{}", listener.address());
     let _presence = Presence::announce_proxy(state, endpoint, proxy.private_router());
-    listener.serve(proxy.router(), stop_signal(), || {}).await;
+    listener.serve(proxy.router_alone(), stop_signal(), || {}).await;
     Ok(())
 }
 
