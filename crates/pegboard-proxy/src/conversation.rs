@@ -39,6 +39,9 @@ const MAX_TURN_BYTES: usize = 4 << 20;
 /// Maximum number of saved turns.
 const MAX_SAVED: usize = 20_000;
 
+/// Maximum size of all saved turns.
+const MAX_SAVED_BYTES: u64 = 1 << 30;
+
 /// How many turns are saved before old ones are removed.
 const PRUNE_INTERVAL: u64 = 512;
 
@@ -64,6 +67,9 @@ pub(crate) struct Turn {
     pub(crate) declared: Vec<Declared>,
     /// The id by which the provider knows all rounds of the turn, where that is another one than the client's.
     pub(crate) response: Option<String>,
+    /// Whether turns before it were not known when it was made. Its thinking is valid behind the same history only.
+    #[serde(default)]
+    pub(crate) is_behind_miss: bool,
 }
 
 impl Turn {
@@ -159,14 +165,16 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes turns beyond their lifetime, and the oldest ones beyond the maximum number.
+    /// Removes turns beyond their lifetime, and the oldest ones beyond the maximum number and size.
     fn prune(&self) {
         let mut names = self.store.names().unwrap_or_default();
         names.sort_by_key(|(_, used)| std::cmp::Reverse(*used));
         let now = SystemTime::now();
         let is_old = |used: &SystemTime| now.duration_since(*used).is_ok_and(|age| age > self.lifetime);
+        let mut bytes = 0_u64;
         for (at, (name, used)) in names.iter().enumerate() {
-            if at >= MAX_SAVED || is_old(used) {
+            bytes += self.store.size(name).unwrap_or_default();
+            if at >= MAX_SAVED || bytes > MAX_SAVED_BYTES || is_old(used) {
                 // Another process may have removed it already.
                 let _ = self.store.remove(name);
             }
@@ -218,6 +226,12 @@ pub(crate) struct History {
     pub(crate) previous: Option<String>,
     /// Tools that the model has called in turns that are not known.
     pub(crate) called: Vec<String>,
+    /// Whether hidden turns are not known any more.
+    pub(crate) is_miss: bool,
+    /// The place of the client's first item of a turn that the provider has seen in another form.
+    pub(crate) first_hidden: Option<usize>,
+    /// Whether the open turn is one of these.
+    pub(crate) is_open_hidden: bool,
     /// The last item, if it is the client's.
     pub(crate) last: Option<Value>,
     /// Where the last item begins in `text`.
@@ -245,35 +259,41 @@ impl History {
     }
 }
 
-/// What happens with the thinking of turns that are not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thinking {
-    Kept,
-    /// The history before it is not what the model has seen, so that the provider would reject it.
-    Dropped,
-}
-
-/// Restores the history of a request. An error is the reason to pass the request through.
+/// Restores the history of a request. `is_deferrable` tells whether a tool may have been found by a hidden search. An error
+/// is the reason to pass the request through.
 pub(crate) fn restore(
     conversations: &Conversations,
     wire: &dyn Wire,
     root: Link,
     previous: Option<&str>,
     items: &[Cow<'_, str>],
-    thinking: Thinking,
+    is_deferrable: &dyn Fn(&str) -> bool,
 ) -> Result<History, &'static str> {
     let history = History { link: root, ..History::default() };
-    let mut restorer = Restorer { conversations, wire, history, parked: Vec::new(), known: Vec::new(), thinking };
+    let parsed: Result<Vec<Value>, _> = items.iter().map(|raw| serde_json::from_str(raw)).collect();
+    let parsed: Vec<Value> = parsed.map_err(|_| "unreadable-history")?;
+    if let Some(reason) = parsed.iter().find_map(|item| wire.item_bypass(item)) {
+        return Err(reason);
+    }
+    let mut restorer = Restorer {
+        conversations,
+        wire,
+        history,
+        parked: Vec::new(),
+        known: Vec::new(),
+        open_loop: open_loop(wire, &parsed),
+        turn_start: 0,
+        is_deferrable,
+    };
     if let Some(previous) = previous {
         restorer.go_on_from(previous);
     }
-    for raw in items {
-        let mut item: Value = serde_json::from_str(raw).map_err(|_| "unreadable-history")?;
-        if let Some(reason) = wire.item_bypass(&item) {
-            return Err(reason);
-        }
+    for (at, (raw, mut item)) in items.iter().zip(parsed).enumerate() {
         match wire.said(&item) {
             Some(said) => {
+                if restorer.history.open_items.is_empty() {
+                    restorer.turn_start = at;
+                }
                 restorer.history.open.extend(&said);
                 restorer.history.open_items.push(raw.clone().into_owned());
                 restorer.history.last = None;
@@ -286,7 +306,15 @@ pub(crate) fn restore(
             }
         }
     }
-    restorer.finish()
+    Ok(restorer.finish())
+}
+
+/// Returns the place of the model's last item if the client has just answered its calls. Providers refuse such a turn
+/// without its thinking.
+pub(crate) fn open_loop(wire: &dyn Wire, items: &[Value]) -> Option<usize> {
+    let at = items.iter().rposition(|item| wire.said(item).is_some())?;
+    let has_calls = wire.said(&items[at]).is_some_and(|said| !said.calls.is_empty());
+    (has_calls && items[at + 1..].iter().all(|item| wire.user_text(item).is_none())).then_some(at)
 }
 
 struct Restorer<'a> {
@@ -297,7 +325,11 @@ struct Restorer<'a> {
     parked: Vec<String>,
     /// The turn before the next item, if the client has seen another one.
     known: Vec<String>,
-    thinking: Thinking,
+    /// The place of the model's last item, if its calls are answered just now.
+    open_loop: Option<usize>,
+    /// The place of the client's first item of the turn that is collected.
+    turn_start: usize,
+    is_deferrable: &'a dyn Fn(&str) -> bool,
 }
 
 impl Restorer<'_> {
@@ -306,10 +338,13 @@ impl Restorer<'_> {
         let link = after_response(&self.history.link, id);
         self.history.link = link;
         self.history.previous = Some(id.to_owned());
-        if let Some(turn) = self.conversations.get(&link) {
-            self.history.declared = Some(turn.declared.clone());
-            self.parked.clone_from(&turn.parked);
-            self.history.previous = turn.response.clone().or(self.history.previous.take());
+        match self.conversations.get(&link) {
+            Some(turn) => {
+                self.history.declared = Some(turn.declared.clone());
+                self.parked.clone_from(&turn.parked);
+                self.history.previous = turn.response.clone().or(self.history.previous.take());
+            }
+            None => self.history.is_miss = true,
         }
     }
 
@@ -327,13 +362,7 @@ impl Restorer<'_> {
 
     /// Returns the items of a turn as the provider has seen them.
     fn known_items(&mut self, link: &Link, said: &Said, items: Vec<String>) -> Vec<String> {
-        let Some(turn) = self.conversations.get(link) else {
-            self.history.called.extend(said.calls.iter().map(|call| call.name.clone()));
-            return match self.thinking {
-                Thinking::Kept => items,
-                Thinking::Dropped => items.iter().map(|item| self.wire.without_thinking(item)).collect(),
-            };
-        };
+        let Some(turn) = self.conversations.get(link) else { return self.unknown_items(said, items) };
         self.history.declared = Some(turn.declared.clone());
         if let Some(note) = &turn.note
             && let Some(item) = self.wire.with_note(self.history.last_item(), note)
@@ -341,13 +370,37 @@ impl Restorer<'_> {
             self.history.replace_last(&item);
         }
         self.parked.clone_from(&turn.parked);
-        match &turn.items {
+        let restored = match &turn.items {
             Some(known) => {
+                self.history.first_hidden.get_or_insert(self.turn_start);
                 self.known.clone_from(known);
                 self.wire.keep_marks(known, &items)
             }
             None => items,
+        };
+        self.history.is_open_hidden = turn.items.is_some();
+        if self.history.is_miss && !turn.is_behind_miss { self.without_thinking(restored) } else { restored }
+    }
+
+    /// Returns the items of a turn that is not known.
+    fn unknown_items(&mut self, said: &Said, items: Vec<String>) -> Vec<String> {
+        self.history.called.extend(said.calls.iter().map(|call| call.name.clone()));
+        self.history.is_open_hidden = false;
+        let may_hide = said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
+        let has_thinking = || items.iter().any(|item| self.wire.without_thinking(item) != *item);
+        if !may_hide && !has_thinking() {
+            return items;
         }
+        self.history.is_miss = true;
+        self.without_thinking(items)
+    }
+
+    /// Removes the thinking from a turn, because the history before it is not what the model has seen.
+    fn without_thinking(&self, items: Vec<String>) -> Vec<String> {
+        if self.open_loop.is_some_and(|at| at >= self.turn_start) {
+            return items;
+        }
+        items.iter().map(|item| self.wire.without_thinking(item)).collect()
     }
 
     fn push_client(&mut self, item: &str) {
@@ -365,9 +418,10 @@ impl Restorer<'_> {
     }
 
     /// Returns the history. A turn at its end goes on with the answer.
-    fn finish(mut self) -> Result<History, &'static str> {
+    fn finish(mut self) -> History {
         if self.history.open_items.is_empty() {
-            return Ok(self.history);
+            self.history.is_open_hidden = false;
+            return self.history;
         }
         let link = after_model(&self.history.link, &self.history.open);
         let said = self.history.open.clone();
@@ -376,7 +430,7 @@ impl Restorer<'_> {
         items.extend(self.wire.answer_items(&std::mem::take(&mut self.parked)));
         items.iter().for_each(|item| self.history.push(item));
         self.history.open_items = items;
-        Ok(self.history)
+        self.history
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 /// The key of marks for the prompt cache. They move from request to request.
 pub(crate) const CACHE_MARK: &str = "cache_control";
 
-/// Appends the canonical form of a value: sorted keys, no marks for the prompt cache.
+/// Appends the canonical form of a value: sorted keys, one notation of numbers, no marks for the prompt cache.
 pub(crate) fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(fields) => {
@@ -136,6 +136,11 @@ pub(crate) fn write_canonical(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
+        // JavaScript has one kind of number, so that clients write 1.0 as 1.
+        Value::Number(number) => match number.as_f64() {
+            Some(number) => out.extend_from_slice((number + 0.0).to_string().as_bytes()),
+            None => out.extend_from_slice(number.to_string().as_bytes()),
+        },
         other => out.extend_from_slice(other.to_string().as_bytes()),
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response};
 use serde::{Deserialize, Serialize};
 
 use crate::{mode::Mode, route::Route};
@@ -34,6 +34,13 @@ impl Report {
     /// Returns the report of a request that passes through for this reason.
     pub(crate) fn pass(reason: &'static str) -> Self {
         Self { mode: Mode::Pass, reason: Some(reason), ..Self::default() }
+    }
+
+    /// Adds the header to a response that passes through. An error does not tell whether a conversation is known, because
+    /// the provider may not have accepted the credential.
+    pub(crate) fn mark_response<B>(&self, response: &mut Response<B>) {
+        let is_miss = self.is_miss && response.status().is_success();
+        Self { is_miss, ..self.clone() }.mark(response.headers_mut());
     }
 
     /// Adds the header to a response.

@@ -101,11 +101,8 @@ fn write_items(history: &str, further: &[String], body: &mut String) {
     body.push(']');
 }
 
-/// Returns the reason to pass the tools of a request through.
+/// Returns the reason not to defer the tools of a conversation's first request.
 pub(crate) fn pass_reason(tools: &ToolSet, modes: &Modes) -> Option<&'static str> {
-    if let Some(reason) = tools.bypass {
-        return Some(reason);
-    }
     if tools.len() <= modes.max_tools && tools.tokens <= modes.max_tokens {
         return Some("few-tools");
     }
@@ -130,10 +127,12 @@ pub(crate) fn declare(
     let is_declared =
         |declared: &[Declared], name: &str| declared.iter().any(|tool| tool.name.as_deref() == Some(name));
     let mut declared = match &history.declared {
-        Some(declared) if forced.is_some_and(|name| !is_declared(declared, name)) => return Err("forced-tool"),
-        Some(declared) => declared.clone(),
+        Some(declared) => present_tools(wire, tools, declared),
         None => first_tools(wire, tools, delivery, forced, modes)?,
     };
+    if forced.is_some_and(|name| !is_declared(&declared, name)) {
+        return Err("forced-tool");
+    }
     let needed = if history.called.is_empty() { None } else { Some(tools.names()) };
     for name in needed.into_iter().flatten() {
         let is_needed = history.called.iter().any(|called| called == name);
@@ -142,6 +141,45 @@ pub(crate) fn declare(
         }
     }
     Ok(declared)
+}
+
+/// Returns the tools that were declared before, as far as the request still has them, and in its present words. New ones
+/// that are never deferred follow at the end.
+fn present_tools(wire: &dyn Wire, tools: &ToolSet, declared: &[Declared]) -> Vec<Declared> {
+    let present = |tool: &Declared| match tool.name.as_deref() {
+        Some(SEARCH | CALL) => Some(tool.clone()),
+        Some(name) => {
+            let definition = wire.renewed(&tool.definition, tools.definition(name)?);
+            Some(Declared { definition, ..tool.clone() })
+        }
+        None => {
+            let mut of_provider = tools.never_deferred().filter(|(name, _)| name.is_none());
+            of_provider.any(|(_, definition)| wire.kept(definition) == tool.definition).then(|| tool.clone())
+        }
+    };
+    let mut current: Vec<Declared> = declared.iter().filter_map(present).collect();
+    for (name, definition) in tools.never_deferred() {
+        let tool = Declared { name: name.map(str::to_owned), definition: wire.kept(definition) };
+        let is_known = current.iter().any(|known| match name {
+            Some(_) => known.name == tool.name,
+            None => *known == tool,
+        });
+        if !is_known {
+            current.push(tool);
+        }
+    }
+    current
+}
+
+/// Returns the list of declared tools, with the request's mark for the prompt cache at its last tool that may have one.
+pub(crate) fn tool_list(wire: &dyn Wire, declared: &[Declared], mark: Option<&str>) -> String {
+    let marked = mark.and_then(|mark| {
+        let at = declared.iter().rposition(|tool| wire.with_mark(&tool.definition, mark).is_some())?;
+        let mut marked = declared.to_vec();
+        marked[at].definition = wire.with_mark(&declared[at].definition, mark)?;
+        Some(marked)
+    });
+    wire.tool_list(marked.as_deref().unwrap_or(declared))
 }
 
 /// Returns the tools of a conversation's first request.
@@ -164,11 +202,6 @@ fn first_tools(
         if forced == Some(name) || modes.pinned.iter().any(|pinned| pinned == name) {
             declared.extend(declared_tool(wire, tools, name));
         }
-    }
-    if let (Some(mark), Some(last)) = (&tools.cache_mark, declared.last_mut())
-        && let Some(marked) = wire.with_mark(&last.definition, mark)
-    {
-        last.definition = marked;
     }
     Ok(declared)
 }

@@ -15,7 +15,7 @@ use crate::{
     error::{self, RequestError},
     forward::{self, Disconnected, Outgoing, StreamSender, Upstream},
     report::{Counters, Report},
-    request::Template,
+    request::{self, Template},
     route::Route,
     sse::FrameReader,
     wires::{End, HiddenAnswer, Round, Said, Splicer, Wire},
@@ -32,7 +32,7 @@ const MAX_ERROR: usize = 1 << 20;
 
 /// What the model has said in the rounds of one turn that the client does not see.
 #[derive(Debug, Default)]
-struct HiddenTurn {
+pub(crate) struct HiddenTurn {
     /// The items of these rounds, with their answers.
     items: Vec<String>,
     /// Whether the first of these items were there before the first round.
@@ -56,6 +56,8 @@ pub(crate) struct Exchange {
     pub(crate) template: Template,
     pub(crate) history: History,
     pub(crate) declared: Vec<Declared>,
+    /// The request's mark for the prompt cache at its tools.
+    pub(crate) mark: Option<String>,
     /// A text that was added to the last item of the client.
     pub(crate) note: Option<String>,
     pub(crate) calls: Option<Calls>,
@@ -66,17 +68,13 @@ pub(crate) struct Exchange {
     pub(crate) report: Report,
     /// The beginning of all conversations of the client with the provider.
     pub(crate) root: Link,
-    pub(crate) hidden: HiddenRounds,
+    pub(crate) hidden: HiddenTurn,
 }
 
-/// The hidden rounds of an answer.
-#[derive(Debug, Default)]
-pub(crate) struct HiddenRounds(HiddenTurn);
-
-impl HiddenRounds {
+impl HiddenTurn {
     /// Begins a turn with items that the client does not see.
     pub(crate) fn starting_with(items: Vec<String>) -> Self {
-        Self(HiddenTurn { is_prefetched: !items.is_empty(), items, ..HiddenTurn::default() })
+        Self { is_prefetched: !items.is_empty(), items, ..Self::default() }
     }
 }
 
@@ -115,8 +113,11 @@ impl Exchange {
         let response = self.ask().await?;
         if !response.status().is_success() {
             let mut passed = forward::pass_response(response);
-            self.report.mark(passed.headers_mut());
+            self.report.mark_response(&mut passed);
             return Ok(passed);
+        }
+        if is_encoded(response.headers()) {
+            return Err(RequestError::Encoded);
         }
         if is_event_stream(response.headers()) {
             let mut head = Response::new(Body::empty());
@@ -131,15 +132,15 @@ impl Exchange {
 
     /// Sends the next request of the turn.
     async fn ask(&mut self) -> Result<reqwest::Response, RequestError> {
-        let tools = self.wire.tool_list(&self.declared);
+        let tools = request::tool_list(self.wire, &self.declared, self.mark.as_deref());
         {
             let mut numbers = self.counters.of(self.route);
             numbers.tools_sent += self.declared.len() as u64;
             numbers.definition_tokens_sent += estimate_tokens(&tools) as u64;
         }
-        let is_last = self.hidden.0.rounds >= self.max_rounds;
+        let is_last = self.hidden.rounds >= self.max_rounds;
         let no_calls = is_last.then(|| self.wire.no_calls());
-        let body = self.template.render(&self.history.text, &self.hidden.0.items, &tools, no_calls);
+        let body = self.template.render(&self.history.text, &self.hidden.items, &tools, no_calls);
         self.upstream.send(&self.outgoing, body.into()).await
     }
 
@@ -180,11 +181,12 @@ impl Exchange {
                 // First, so that the client's next request finds it.
                 self.record().await;
                 let mut out = Vec::new();
-                self.splicer.finish(self.hidden.0.notice.as_deref(), &mut out);
+                self.splicer.finish(self.hidden.notice.as_deref(), &mut out);
                 return Ok(sender.send(out).await?);
             }
             response = self.ask().await?;
-            if !response.status().is_success() || !is_event_stream(response.headers()) {
+            let is_readable = is_event_stream(response.headers()) && !is_encoded(response.headers());
+            if !response.status().is_success() || !is_readable {
                 self.counters.of(self.route).failed_rounds += 1;
                 let error = self.hidden_error(&mut response).await;
                 let mut out = Vec::new();
@@ -253,6 +255,9 @@ impl Exchange {
         loop {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = forward::read_answer(&mut response, MAX_ANSWER).await?;
+            if status.is_success() && is_encoded(&headers) {
+                return Err(RequestError::Encoded);
+            }
             let parsed = serde_json::from_slice::<Value>(&body).ok().filter(|_| status.is_success());
             let round = match (parsed, &mut self.calls) {
                 (Some(answer), Some(calls)) => self.splicer.answer(answer, calls),
@@ -264,17 +269,17 @@ impl Exchange {
                 response = self.ask().await?;
                 continue;
             }
-            self.counters.of(self.route).failed_rounds += u64::from(!is_usable && self.hidden.0.rounds > 0);
-            let is_same = self.hidden.0.rounds == 0 && !self.hidden.0.is_rewritten && !self.splicer.repeats_request();
+            self.counters.of(self.route).failed_rounds += u64::from(!is_usable && self.hidden.rounds > 0);
+            let is_same = self.hidden.rounds == 0 && !self.hidden.is_rewritten && !self.splicer.repeats_request();
             let body = match is_usable {
                 true => {
                     self.record().await;
-                    let notice = self.hidden.0.notice.take();
+                    let notice = self.hidden.notice.take();
                     if is_same { body } else { self.splicer.finish_answer(notice.as_deref()).into_bytes() }
                 }
                 false => body,
             };
-            self.report.rounds = Some(self.hidden.0.rounds);
+            self.report.rounds = Some(self.hidden.rounds);
             let mut response = Response::new(Body::from(body));
             *response.status_mut() = status;
             *response.headers_mut() = self.response_headers(&headers);
@@ -284,26 +289,26 @@ impl Exchange {
 
     /// Answers the hidden calls of a round, and decides how to go on.
     async fn close_round(&mut self, round: Round) -> Next {
-        self.hidden.0.is_rewritten |= round.is_rewritten || round.has_hidden_calls();
+        self.hidden.is_rewritten |= round.is_rewritten || round.has_hidden_calls();
         if !round.has_hidden_calls() {
-            self.hidden.0.items.extend(round.items);
+            self.hidden.items.extend(round.items);
             return Next::Finish;
         }
         let answers = self.answer_hidden_calls(&round).await;
         let parts: Vec<String> = answers.iter().map(|answer| self.wire.answer_part(answer)).collect();
-        self.hidden.0.items.extend(round.items);
+        self.hidden.items.extend(round.items);
         if round.client_calls > 0 {
             // All answers go together, and the client gives its own with its next request.
-            self.hidden.0.parked = parts;
+            self.hidden.parked = parts;
             return Next::Finish;
         }
-        if self.hidden.0.rounds >= self.max_rounds {
-            self.hidden.0.parked = parts;
-            self.hidden.0.notice = Some(format!("The search for tools was stopped after {} rounds.", self.max_rounds));
+        if self.hidden.rounds >= self.max_rounds {
+            self.hidden.parked = parts;
+            self.hidden.notice = Some(format!("The search for tools was stopped after {} rounds.", self.max_rounds));
             return Next::Finish;
         }
-        self.hidden.0.items.extend(self.wire.answer_items(&parts));
-        self.hidden.0.rounds += 1;
+        self.hidden.items.extend(self.wire.answer_items(&parts));
+        self.hidden.rounds += 1;
         self.counters.of(self.route).hidden_rounds += 1;
         Next::Ask
     }
@@ -345,19 +350,20 @@ impl Exchange {
     /// Keeps what the client has not seen of the turn.
     async fn record(&mut self) {
         self.counters.of(self.route).cache_read_tokens += self.splicer.cache_read_tokens();
-        let hidden = &mut self.hidden.0;
+        let hidden = &mut self.hidden;
         let mut said = self.history.open.clone();
         said.extend(self.splicer.said());
         said.extend(&Said { text: hidden.notice.clone().unwrap_or_default(), ..Said::default() });
         let mut items = std::mem::take(&mut self.history.open_items);
         items.append(&mut hidden.items);
-        let is_hidden = hidden.is_rewritten || hidden.rounds > 0 || hidden.is_prefetched;
+        let is_hidden = self.history.is_open_hidden || hidden.is_rewritten || hidden.rounds > 0 || hidden.is_prefetched;
         let turn = Turn {
             items: is_hidden.then_some(items),
             parked: hidden.parked.clone(),
             note: self.note.clone(),
             declared: self.declared.clone(),
             response: self.splicer.response_ids().and_then(|(public, last)| (public != last).then_some(last)),
+            is_behind_miss: self.report.is_miss,
         };
         let mut links = vec![conversation::after_model(&self.history.link, &said)];
         if let Some(said) = said.without_ids().filter(|_| self.wire.has_optional_ids()) {
@@ -372,6 +378,12 @@ impl Exchange {
         })
         .await;
     }
+}
+
+/// Returns whether a body is compressed although the request allows no encoding.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let encodings = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    encodings.flat_map(|value| value.split(',')).any(|name| !["", "identity"].contains(&name.trim()))
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

@@ -9,18 +9,19 @@ use axum::{
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
-    calls::Calls,
-    conversation::{self, Conversations, Declared, History, Thinking},
+    calls::{Calls, Delivery},
+    catalog::{ToolSet, ToolSets},
+    conversation::{self, Conversations, Declared, History, Link},
     error::RequestError,
     forward::{self, Outgoing},
-    json::{self, Object},
+    json::{self, Object, with_field},
     mode::{Caller, Mode, Modes},
     proxy::Shared,
     report::Report,
     request::{self, Prefetched, Template},
     route::Route,
-    splice::{Exchange, HiddenRounds},
-    wires::{Splicer, Wire},
+    splice::{Exchange, HiddenTurn},
+    wires::{PassedHistory, Splicer, Wire},
 };
 
 /// A request of a client with its whole body.
@@ -45,6 +46,9 @@ struct Prepared {
     template: Template,
     history: History,
     declared: Vec<Declared>,
+    /// The request's mark for the prompt cache at its tools.
+    mark: Option<String>,
+    root: Link,
     calls: Calls,
     splicer: Box<dyn Splicer>,
     prefetched: Prefetched,
@@ -54,27 +58,33 @@ struct Prepared {
 
 /// What is done with a request.
 enum Plan {
-    Pass(Report),
+    /// It passes through; with another body if the provider knows the conversation in another form than the client.
+    Pass(Report, Option<String>),
     Change(Box<Prepared>),
 }
 
 impl Incoming<'_> {
     /// Answers the request.
-    pub(crate) async fn answer(self, shared: &Shared) -> Result<Response<Body>, RequestError> {
+    pub(crate) async fn answer(mut self, shared: &Shared) -> Result<Response<Body>, RequestError> {
         let start = Instant::now();
         let plan = self.plan(shared).await;
         let took = start.elapsed();
         match plan {
-            Plan::Pass(report) => {
+            Plan::Pass(report, body) => {
                 shared.counters.count(self.route, &report, took);
-                let response = shared.upstream.send(&self.outgoing, self.body.into()).await?;
+                // It must not wait for the answer.
+                drop(self.room.take());
+                let body = body.map_or_else(|| self.body.into(), reqwest::Body::from);
+                let response = shared.upstream.send(&self.outgoing, body).await?;
                 let mut response = forward::pass_response(response);
-                report.mark(response.headers_mut());
+                report.mark_response(&mut response);
                 Ok(response)
             }
             Plan::Change(prepared) => {
                 shared.counters.count(self.route, &prepared.report, took);
-                shared.counters.of(self.route).definition_tokens_in += prepared.definition_tokens as u64;
+                if !self.is_count {
+                    shared.counters.of(self.route).definition_tokens_in += prepared.definition_tokens as u64;
+                }
                 self.send(*prepared, shared).await
             }
         }
@@ -107,13 +117,13 @@ impl Incoming<'_> {
                 &modes,
             )
         });
-        planned.await.unwrap_or_else(|_| Plan::Pass(Report::pass("internal-error")))
+        planned.await.unwrap_or_else(|_| Plan::Pass(Report::pass("internal-error"), None))
     }
 
     async fn send(mut self, prepared: Prepared, shared: &Shared) -> Result<Response<Body>, RequestError> {
         // Several times the size of what is sent; it must not wait for the answer.
         drop((std::mem::take(&mut self.body), self.room.take()));
-        let Prepared { template, mut history, declared, calls, splicer, prefetched, report, .. } = prepared;
+        let Prepared { template, mut history, declared, mark, root, calls, splicer, prefetched, report, .. } = prepared;
         if let Some(note) = &prefetched.note
             && let Some(item) = self.wire.with_note(history.last_item(), note)
         {
@@ -121,7 +131,9 @@ impl Incoming<'_> {
         }
         request::prepare_headers(&mut self.outgoing.headers);
         if self.is_count {
-            return self.count(&template, &history, &declared, &prefetched, &report, shared).await;
+            let tools = request::tool_list(self.wire, &declared, mark.as_deref());
+            let body = template.render(&history.text, &prefetched.items, &tools, None);
+            return self.count(body, &report, shared).await;
         }
         let exchange = Exchange {
             wire: self.wire,
@@ -131,6 +143,7 @@ impl Incoming<'_> {
             template,
             history,
             declared,
+            mark,
             note: prefetched.note,
             calls: Some(calls),
             splicer,
@@ -138,30 +151,17 @@ impl Incoming<'_> {
             counters: Arc::clone(&shared.counters),
             max_rounds: shared.settings.max_hidden_rounds,
             report,
-            root: shared.conversations.root(
-                self.route.as_str(),
-                shared.settings.upstreams.get(self.route),
-                &self.credential,
-            ),
-            hidden: HiddenRounds::starting_with(prefetched.items),
+            root,
+            hidden: HiddenTurn::starting_with(prefetched.items),
         };
         exchange.run().await
     }
 
     /// Asks for the number of tokens of the request that would be sent.
-    async fn count(
-        &self,
-        template: &Template,
-        history: &History,
-        declared: &[Declared],
-        prefetched: &Prefetched,
-        report: &Report,
-        shared: &Shared,
-    ) -> Result<Response<Body>, RequestError> {
-        let body = template.render(&history.text, &prefetched.items, &self.wire.tool_list(declared), None);
+    async fn count(&self, body: String, report: &Report, shared: &Shared) -> Result<Response<Body>, RequestError> {
         let response = shared.upstream.send(&self.outgoing, body.into()).await?;
         let mut response = forward::pass_response(response);
-        report.mark(response.headers_mut());
+        report.mark_response(&mut response);
         Ok(response)
     }
 }
@@ -169,27 +169,35 @@ impl Incoming<'_> {
 /// Plans a request.
 struct Planner {
     wire: &'static dyn Wire,
-    root: conversation::Link,
+    root: Link,
     body: Bytes,
     conversations: Arc<Conversations>,
-    tool_sets: Arc<crate::catalog::ToolSets>,
+    tool_sets: Arc<ToolSets>,
 }
 
 impl Planner {
     fn plan(&self, mode_of: impl Fn(&str) -> (String, Mode), modes: &Modes) -> Plan {
         let Some(body) = std::str::from_utf8(&self.body).ok().and_then(Object::parse) else {
-            return Plan::Pass(Report::pass("unreadable-request"));
+            return Plan::Pass(Report::pass("unreadable-request"), None);
         };
         let (model, mode) = mode_of(&body.text("model").unwrap_or_default());
         if mode == Mode::Pass {
-            return Plan::Pass(Report::pass("mode"));
+            return Plan::Pass(Report::pass("mode"), None);
         }
         let Some(list) = body.get("tools").filter(|_| body.has("tools")) else {
-            return Plan::Pass(Report::pass("no-tools"));
+            return self.pass(&body, Report::pass("no-tools"));
         };
         let (tools, is_new) = self.tool_sets.get(list.get(), self.wire);
-        let pass = |reason| Plan::Pass(Report { tools: tools.len(), sent: tools.len(), ..Report::pass(reason) });
-        if let Some(reason) = request::pass_reason(&tools, modes).or_else(|| self.wire.bypass(&body)) {
+        let pass = |reason| self.pass(&body, Report { tools: tools.len(), sent: tools.len(), ..Report::pass(reason) });
+        if let Some(reason) = tools.bypass.or_else(|| self.wire.bypass(&body)) {
+            return pass(reason);
+        }
+        let history = match self.restore(&body, &|name| tools.is_deferrable(name)) {
+            Ok(history) => history,
+            Err(reason) => return pass(reason),
+        };
+        // A conversation with hidden turns goes on as it began, also with fewer tools.
+        if let Some(reason) = request::pass_reason(&tools, modes).filter(|_| history.declared.is_none()) {
             return pass(reason);
         }
         if is_new {
@@ -197,36 +205,82 @@ impl Planner {
             // While the model reads the request.
             tokio::task::spawn_blocking(move || tools.prepare());
         }
-        match self.prepare(&body, &tools, &model, mode, modes) {
+        match self.prepare(&body, &tools, history, &model, mode, modes) {
             Ok(prepared) => Plan::Change(Box::new(prepared)),
             Err(reason) => pass(reason),
         }
     }
 
+    /// Restores the history of the request. An error is the reason to pass it through.
+    fn restore(&self, body: &Object<'_>, is_deferrable: &dyn Fn(&str) -> bool) -> Result<History, &'static str> {
+        let previous = self.wire.previous(body);
+        let items = match body.get(self.wire.history_key()) {
+            Some(history) => self.wire.items(history).ok_or("unreadable-history")?,
+            None if previous.is_some() => Vec::new(),
+            None => return Err("unreadable-history"),
+        };
+        conversation::restore(&self.conversations, self.wire, self.root, previous.as_deref(), &items, is_deferrable)
+    }
+
+    /// Lets a request pass. The provider may know its conversation in another form than the client.
+    fn pass(&self, body: &Object<'_>, report: Report) -> Plan {
+        let form = self.wire.history_when_passed();
+        if form == PassedHistory::Unchanged {
+            return Plan::Pass(report, None);
+        }
+        // Without hidden turns, nothing is changed.
+        let Ok(history) = self.restore(body, &|_| false) else { return Plan::Pass(report, None) };
+        let is_behind_hidden = history.first_hidden.is_some();
+        let is_other_response = history.previous != self.wire.previous(body);
+        if !is_behind_hidden && !is_other_response {
+            return Plan::Pass(report, None);
+        }
+        if form == PassedHistory::WithoutThinking {
+            let changed = self.without_thinking(body, history.first_hidden.unwrap_or_default());
+            return Plan::Pass(Report { is_miss: changed.is_some(), ..report }, changed);
+        }
+        let mut template = Template::new(body, self.wire.history_key());
+        if let Some(previous) = &history.previous {
+            template.set(self.wire.previous_key(), &json::quoted(previous));
+        }
+        let tools = body.get("tools").map_or("null", |tools| tools.get());
+        Plan::Pass(report, Some(template.render(&history.text, &[], tools, None)))
+    }
+
+    /// Returns the request without the thinking from an item on, because it is not valid without the hidden turns.
+    fn without_thinking(&self, body: &Object<'_>, first: usize) -> Option<String> {
+        let items = self.wire.items(body.get(self.wire.history_key())?)?;
+        let parsed: Vec<serde_json::Value> = items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect();
+        let kept = conversation::open_loop(self.wire, &parsed);
+        let change = |(at, item): (usize, &std::borrow::Cow<'_, str>)| {
+            if at < first || Some(at) == kept { item.clone().into_owned() } else { self.wire.without_thinking(item) }
+        };
+        let changed: Vec<String> = items.iter().enumerate().map(change).collect();
+        let is_same = changed.iter().zip(&items).all(|(changed, item)| *changed == **item);
+        let list = format!("[{}]", changed.join(","));
+        (!is_same).then(|| {
+            with_field(std::str::from_utf8(&self.body).unwrap_or_default(), self.wire.history_key(), Some(&list))
+        })
+    }
+
     fn prepare(
         &self,
         body: &Object<'_>,
-        tools: &Arc<crate::catalog::ToolSet>,
+        tools: &Arc<ToolSet>,
+        history: History,
         model: &str,
         mode: Mode,
         modes: &Modes,
     ) -> Result<Prepared, &'static str> {
-        let items = body.get(self.wire.history_key()).and_then(|history| self.wire.items(history));
-        let items = items.ok_or("unreadable-history")?;
-        let previous = self.wire.previous(body);
-        let restore = |thinking| {
-            conversation::restore(&self.conversations, self.wire, self.root, previous.as_deref(), &items, thinking)
-        };
-        let mut history = restore(Thinking::Kept)?;
-        let is_miss = history.called.iter().any(|name| tools.is_deferrable(name));
-        if is_miss {
-            history = restore(Thinking::Dropped)?;
-        }
         let session = tools.session().ok_or("no-search")?;
         let delivery = request::delivery(self.wire, history.declared.as_deref(), model, mode);
+        if delivery == Delivery::Reference && !self.wire.has_references(model) {
+            return Err("model-changed");
+        }
         let choice = self.wire.choice(body);
         let declared = request::declare(self.wire, tools, delivery, &history, &choice, modes)?;
-        let report = Report { mode, tools: tools.len(), sent: declared.len(), rounds: None, reason: None, is_miss };
+        let (sent, is_miss) = (declared.len(), history.is_miss);
+        let report = Report { mode, tools: tools.len(), sent, rounds: None, reason: None, is_miss };
         let mut calls = Calls::new(session, Arc::clone(tools), delivery);
         let prefetched = match mode {
             Mode::Prefetch => request::prefetch(self.wire, &history, &mut calls),
@@ -236,8 +290,20 @@ impl Planner {
         if let Some(previous) = &history.previous {
             template.set(self.wire.previous_key(), &json::quoted(previous));
         }
-        let splicer = self.wire.splicer(body);
-        let definition_tokens = tools.tokens;
-        Ok(Prepared { template, history, declared, calls, splicer, prefetched, report, definition_tokens })
+        Ok(Prepared {
+            template,
+            history,
+            declared,
+            mark: tools.cache_mark.clone(),
+            root: self.root,
+            calls,
+            splicer: self.wire.splicer(body),
+            prefetched,
+            report,
+            definition_tokens: tools.tokens,
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn restore_text(conversations: &Conversations, root: Link, items: &[&str]) -> History {
     let items: Vec<Cow<'_, str>> = items.iter().map(|item| Cow::Borrowed(*item)).collect();
-    restore(conversations, &Chat, root, None, &items, Thinking::Kept).expect("a history")
+    restore(conversations, &Chat, root, None, &items, &|_| true).expect("a history")
 }
 
 const USER: &str = r#"{"role":"user","content":"Hi"}"#;

@@ -66,6 +66,9 @@ impl Wire for Gemini {
     }
 
     fn bypass(&self, body: &Object<'_>) -> Option<&'static str> {
+        if body.has("tool_config") || body.has("generation_config") {
+            return Some("snake-case");
+        }
         let settings = body.value("generationConfig").unwrap_or_default();
         let candidates = settings["candidateCount"].as_u64().unwrap_or(1);
         (candidates > 1).then_some("several-choices")

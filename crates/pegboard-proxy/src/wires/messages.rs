@@ -6,7 +6,7 @@ use pegboard_discovery::{DialectName, ToolDefinition};
 use pegboard_llm::{Delivery, Model, delivery};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{ClientTool, HiddenAnswer, Said, Splicer, ToolChoice, Wire, append_text, searchable};
+use super::{ClientTool, HiddenAnswer, PassedHistory, Said, Splicer, ToolChoice, Wire, append_text, searchable};
 use crate::{
     calls::HeldCall,
     json::{self, CACHE_MARK, Object, quoted, text, with_field},
@@ -40,8 +40,20 @@ impl Wire for Messages {
         Some(with_field(&self.kept(definition), DEFERRED, Some("true")))
     }
 
+    fn renewed(&self, declared: &str, definition: &str) -> String {
+        let is_deferred = Object::parse(declared).is_some_and(|declared| declared.has(DEFERRED));
+        let deferred = if is_deferred { self.deferred(definition) } else { None };
+        deferred.unwrap_or_else(|| self.kept(definition))
+    }
+
+    fn history_when_passed(&self) -> PassedHistory {
+        PassedHistory::WithoutThinking
+    }
+
     fn with_mark(&self, definition: &str, mark: &str) -> Option<String> {
-        Some(with_field(definition, CACHE_MARK, Some(mark)))
+        // A deferred tool with a mark is refused.
+        let is_deferred = Object::parse(definition)?.has(DEFERRED);
+        (!is_deferred).then(|| with_field(definition, CACHE_MARK, Some(mark)))
     }
 
     fn has_references(&self, model: &str) -> bool {

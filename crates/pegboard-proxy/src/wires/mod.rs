@@ -32,6 +32,17 @@ pub(crate) struct ClientTool<'a> {
     pub(crate) mark: Option<String>,
 }
 
+/// The history of a request that passes through although earlier turns were hidden from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PassedHistory {
+    /// As the client has seen it.
+    Unchanged,
+    /// As the client has seen it, without the thinking that is valid only behind the hidden turns.
+    WithoutThinking,
+    /// As the provider has seen it.
+    Restored,
+}
+
 /// What a request says about the tools to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToolChoice {
@@ -213,7 +224,18 @@ pub(crate) trait Wire: Send + Sync {
         None
     }
 
-    /// Returns a definition with a mark for the prompt cache; `None` if the wire has none.
+    /// Returns the present definition of a tool in the form in which `declared` was sent.
+    fn renewed(&self, declared: &str, definition: &str) -> String {
+        let _ = declared;
+        self.kept(definition)
+    }
+
+    /// Returns the form of the history in requests that pass through in the middle of a conversation with hidden turns.
+    fn history_when_passed(&self) -> PassedHistory {
+        PassedHistory::Unchanged
+    }
+
+    /// Returns a definition with a mark for the prompt cache; `None` if it can have none.
     fn with_mark(&self, definition: &str, mark: &str) -> Option<String> {
         let _ = (definition, mark);
         None

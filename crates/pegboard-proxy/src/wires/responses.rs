@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{ClientTool, HiddenAnswer, Said, Splicer, ToolChoice, Wire, append_text, searchable};
+use super::{ClientTool, HiddenAnswer, PassedHistory, Said, Splicer, ToolChoice, Wire, append_text, searchable};
 use crate::{
     calls::HeldCall,
     json::{self, Object, quoted, text},
@@ -81,6 +81,11 @@ impl Wire for Responses {
         let ToolDefinition { name, description, input_schema } = tool;
         json!({"type": "function", "name": name, "description": description, "parameters": input_schema, "strict": false})
             .to_string()
+    }
+
+    fn history_when_passed(&self) -> PassedHistory {
+        // Reasoning without the call behind it, and a response with an open search, are refused.
+        PassedHistory::Restored
     }
 
     fn bypass(&self, body: &Object<'_>) -> Option<&'static str> {

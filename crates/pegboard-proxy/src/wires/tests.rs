@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     calls::Delivery,
     catalog::{CALL, SEARCH, ToolSets},
-    conversation::{self, Conversations, Thinking, Turn},
+    conversation::{self, Conversations, Turn},
     json::text,
     sse::{self, FrameReader},
 };
@@ -612,7 +612,7 @@ proptest! {
             let conversations = Conversations::open(None, Duration::from_secs(60)).expect("memory");
             let restore = |items: &[String]| {
                 let items: Vec<Cow<'_, str>> = items.iter().map(|item| Cow::Borrowed(item.as_str())).collect();
-                conversation::restore(&conversations, wire, [0; 32], None, &items, Thinking::Kept).expect("a history")
+                conversation::restore(&conversations, wire, [0; 32], None, &items, &|_| true).expect("a history")
             };
             let (public, turn, said) = answer(name, &rounds);
             let before = restore(&[user(name, "Hi")]);

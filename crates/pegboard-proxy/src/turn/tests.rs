@@ -1,0 +1,228 @@
+//! What is decided about requests in the middle of a conversation.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    conversation::{after_model, after_response},
+    route::WireName,
+};
+
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// A conversation with one hidden search, whose turns are in memory.
+struct Known {
+    wire: &'static dyn Wire,
+    conversations: Arc<Conversations>,
+    tool_sets: Arc<ToolSets>,
+    root: Link,
+}
+
+fn planned(known: &Known, body: &Value) -> Plan {
+    let planner = Planner {
+        wire: known.wire,
+        root: known.root,
+        body: body.to_string().into(),
+        conversations: Arc::clone(&known.conversations),
+        tool_sets: Arc::clone(&known.tool_sets),
+    };
+    planner.plan(|model| (model.to_owned(), Mode::Defer), &Modes::default())
+}
+
+impl Known {
+    fn new(wire: WireName) -> Self {
+        let conversations = Arc::new(Conversations::open(None, HOUR).expect("memory"));
+        let root = conversations.root("route", "http://x", b"key");
+        Self { wire: wire.wire(), conversations, tool_sets: Arc::default(), root }
+    }
+
+    /// Keeps a turn that a request with these items has got.
+    fn keep(&self, body: &Value, said: &Value, turn: conversation::Turn) {
+        let Plan::Change(prepared) = planned(self, body) else { panic!("not deferred: {body}") };
+        let said = self.wire.said(said).expect("the model's");
+        let turn = conversation::Turn { declared: prepared.declared, ..turn };
+        self.conversations.put(&[after_model(&prepared.history.link, &said)], turn);
+    }
+
+    #[track_caller]
+    fn changes(&self, body: &Value) -> Box<Prepared> {
+        match planned(self, body) {
+            Plan::Change(prepared) => prepared,
+            Plan::Pass(report, _) => panic!("passed: {report:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn passes(&self, body: &Value, reason: &str) -> (Report, Option<Value>) {
+        match planned(self, body) {
+            Plan::Pass(report, changed) => {
+                assert_eq!(report.reason, Some(reason), "{body}");
+                (report, changed.map(|changed| serde_json::from_str(&changed).expect("JSON")))
+            }
+            Plan::Change(prepared) => panic!("not passed: {:?}", prepared.report),
+        }
+    }
+}
+
+fn anthropic_tools(count: usize) -> Vec<Value> {
+    let tool = |at| json!({"name": format!("tool_{at}"), "description": "x", "input_schema": {"type": "object"}});
+    (0..count).map(tool).collect()
+}
+
+fn names(prepared: &Prepared) -> Vec<String> {
+    prepared.declared.iter().map(|tool| tool.name.clone().unwrap_or_default()).collect()
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+/// The turn that a client has seen, and the same with a search before it.
+fn thinking_turn() -> (Value, conversation::Turn) {
+    let thinking = |signature: &str| json!({"type": "thinking", "thinking": "hm", "signature": signature});
+    let seen =
+        json!({"role": "assistant", "content": [thinking("S1"), thinking("S2"), {"type": "text", "text": "Hello"}]});
+    let search = json!({"type": "tool_use", "id": "t1", "name": "search_tools", "input": {"query": "x"}});
+    let found = json!({"type": "tool_result", "tool_use_id": "t1", "content": "nothing"});
+    let items = [
+        json!({"role": "assistant", "content": [thinking("S1"), search]}),
+        json!({"role": "user", "content": [found]}),
+        json!({"role": "assistant", "content": [thinking("S2"), {"type": "text", "text": "Hello"}]}),
+    ];
+    (seen, conversation::Turn { items: Some(items.map(|item| item.to_string()).to_vec()), ..Default::default() })
+}
+
+fn request(messages: &[&Value], tools: &[Value]) -> Value {
+    json!({"model": "claude-3-5-haiku-20241022", "messages": messages, "tools": tools})
+}
+
+/// Returns a conversation whose second request is about to come, and its first two items.
+fn in_progress() -> (Known, Value, Value) {
+    let known = Known::new(WireName::Messages);
+    let (seen, turn) = thinking_turn();
+    known.keep(&request(&[&user("hi")], &anthropic_tools(40)), &seen, turn);
+    (known, user("hi"), seen)
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_fewer_tools() {
+    let (known, hi, seen) = in_progress();
+    let few = request(&[&hi, &seen, &user("go on")], &anthropic_tools(20));
+    let prepared = known.changes(&few);
+    assert!(prepared.history.text.contains("search_tools"), "{}", prepared.history.text);
+    assert_eq!(prepared.report.tools, 20);
+    // Another conversation with as few tools is not deferred.
+    known.passes(&request(&[&user("ho")], &anthropic_tools(20)), "few-tools");
+}
+
+#[tokio::test]
+async fn a_request_that_passes_has_no_thinking_behind_hidden_turns() {
+    let (known, hi, seen) = in_progress();
+    let mut forced = request(&[&hi, &seen, &user("go on")], &anthropic_tools(40));
+    forced["tool_choice"] = json!({"type": "tool", "name": "tool_7"});
+    let (report, changed) = known.passes(&forced, "forced-tool");
+    assert!(report.is_miss);
+    let changed = changed.expect("another body");
+    assert_eq!(changed["messages"][1]["content"], json!([{"type": "text", "text": "Hello"}]));
+    assert_eq!((&changed["messages"][0], &changed["tools"]), (&forced["messages"][0], &forced["tools"]));
+    // Where nothing is hidden, nothing changes.
+    let other = json!({"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "S"}, {"type": "text", "text": "Ho"}]});
+    let other = json!({"model": "claude-3-5-haiku-20241022", "messages": [hi, other, user("go on")]});
+    assert_eq!(known.passes(&other, "no-tools").1, None);
+}
+
+#[tokio::test]
+async fn thinking_behind_unknown_turns_is_removed_but_not_in_an_open_loop() {
+    let known = Known::new(WireName::Messages);
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "S"});
+    let call = json!({"type": "tool_use", "id": "c1", "name": "tool_1", "input": {}});
+    let turn = json!({"role": "assistant", "content": [thinking, call]});
+    let answer = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]});
+    let open = known.changes(&request(&[&user("hi"), &turn, &answer], &anthropic_tools(40)));
+    assert!(open.report.is_miss && open.history.text.contains("signature"), "{}", open.history.text);
+    let text = json!({"role": "assistant", "content": [thinking, {"type": "text", "text": "Done"}]});
+    let closed = known.changes(&request(&[&user("hi"), &turn, &answer, &text, &user("go on")], &anthropic_tools(40)));
+    assert!(closed.report.is_miss && !closed.history.text.contains("signature"), "{}", closed.history.text);
+    assert!(names(&closed).contains(&"tool_1".to_owned()), "what history names is declared");
+}
+
+#[tokio::test]
+async fn declared_tools_follow_the_request() {
+    let (known, hi, seen) = in_progress();
+    let custom = |name: &str, about: &str| json!({"type": "custom", "name": name, "description": about, "allowed_callers": ["code"]});
+    let first = [anthropic_tools(40), vec![custom("patch", "one")]].concat();
+    let second = request(&[&hi, &seen, &user("go on")], &first);
+    let prepared = known.changes(&second);
+    assert_eq!(names(&prepared), ["search_tools", "call_tool", "patch"]);
+    let answer = json!({"role": "assistant", "content": "Yes"});
+    known.keep(&second, &answer, conversation::Turn::default());
+    let go_on = |tools: Vec<Value>| {
+        let prepared = known.changes(&request(&[&hi, &seen, &user("go on"), &answer, &user("more")], &tools));
+        (names(&prepared), prepared.declared.last().expect("a tool").definition.clone())
+    };
+    let (names, last) = go_on([anthropic_tools(40), vec![custom("patch", "two"), custom("new", "three")]].concat());
+    assert_eq!((&names[2..], last.contains("three")), (&["patch".to_owned(), "new".to_owned()][..], true));
+    let (names, _) = go_on([anthropic_tools(40), vec![custom("new", "three")]].concat());
+    assert_eq!(names[2..], ["new"]);
+    let (names, last) = go_on([anthropic_tools(40), vec![custom("patch", "two")]].concat());
+    assert!(names.len() == 3 && last.contains("two"), "{last}");
+}
+
+#[tokio::test]
+async fn marks_for_the_prompt_cache_are_those_of_the_request() {
+    let known = Known::new(WireName::Messages);
+    let mut tools = anthropic_tools(40);
+    let list = |tools: &[Value]| {
+        let prepared = known.changes(&request(&[&user("hi")], tools));
+        request::tool_list(known.wire, &prepared.declared, prepared.mark.as_deref())
+    };
+    assert!(!list(&tools).contains("cache_control"));
+    tools[39]["cache_control"] = json!({"type": "ephemeral"});
+    let marked: Value = serde_json::from_str(&list(&tools)).expect("JSON");
+    let marks: Vec<bool> =
+        marked.as_array().expect("a list").iter().map(|tool| tool.get("cache_control").is_some()).collect();
+    assert_eq!(marks, [false, true], "the last one has it");
+}
+
+#[tokio::test]
+async fn another_model_without_references_gets_none() {
+    let known = Known::new(WireName::Messages);
+    let of = |model: &str, messages: Value| json!({"model": model, "messages": messages, "tools": anthropic_tools(40)});
+    let answer = json!({"role": "assistant", "content": "Yes"});
+    known.keep(&of("claude-opus-4-8", json!([user("hi")])), &answer, conversation::Turn::default());
+    let go_on = json!([user("hi"), answer, user("more")]);
+    assert_eq!(names(&known.changes(&of("claude-opus-4-8", go_on.clone()))), ["search_tools"]);
+    known.passes(&of("claude-3-5-haiku-20241022", go_on), "model-changed");
+}
+
+#[tokio::test]
+async fn responses_go_on_from_the_last_round() {
+    let known = Known::new(WireName::Responses);
+    let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let tools: Vec<Value> = (0..40).map(function).collect();
+    let parked = json!({"type": "function_call_output", "call_id": "s1", "output": "found"});
+    let own = |name: &str| Declared { name: Some(name.to_owned()), definition: "{}".to_owned() };
+    let turn = conversation::Turn {
+        declared: vec![own("search_tools"), own("call_tool")],
+        response: Some("resp_last".into()),
+        parked: vec![parked.to_string()],
+        ..Default::default()
+    };
+    known.conversations.put(&[after_response(&known.root, "resp_public")], turn);
+    let mut body = json!({"model": "gpt-5.4", "previous_response_id": "resp_public", "input": "go on"});
+    let (report, changed) = known.passes(&body, "no-tools");
+    let changed = changed.expect("another body");
+    assert_eq!(changed["previous_response_id"], "resp_last");
+    assert_eq!(changed["input"], json!([parked, {"role": "user", "content": "go on"}]));
+    assert!(!report.is_miss && changed.get("tools").is_none());
+    body["tools"] = json!(tools);
+    body["tool_choice"] = json!({"type": "function", "name": "tool_3"});
+    let (_, changed) = known.passes(&body, "forced-tool");
+    assert_eq!(changed.expect("another body")["tools"], json!(tools));
+    // A response that the proxy has not seen is left alone.
+    body["previous_response_id"] = "resp_other".into();
+    assert_eq!(
+        known.passes(&json!({"model": "gpt-5.4", "previous_response_id": "resp_other", "input": "x"}), "no-tools").1,
+        None
+    );
+}
