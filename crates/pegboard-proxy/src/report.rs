@@ -18,10 +18,10 @@ pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-pegboard");
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) mode: Mode,
-    /// The number of tools of the client.
-    pub(crate) tools: usize,
+    /// The number of tools of the client; `None` if they were not read.
+    pub(crate) tools: Option<usize>,
     /// The number of definitions that were sent to the provider.
-    pub(crate) sent: usize,
+    pub(crate) sent: Option<usize>,
     /// The rounds that the client does not see; `None` while they are not known.
     pub(crate) rounds: Option<usize>,
     /// The reason why the request was passed through.
@@ -31,9 +31,14 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns the report of a request that passes through for this reason.
+    /// Returns the report of a request that passes through unread for this reason.
     pub(crate) fn pass(reason: &'static str) -> Self {
         Self { mode: Mode::Pass, reason: Some(reason), ..Self::default() }
+    }
+
+    /// Returns the report of a request that passes through with all its tools.
+    pub(crate) fn pass_tools(reason: &'static str, tools: usize) -> Self {
+        Self { tools: Some(tools), sent: Some(tools), ..Self::pass(reason) }
     }
 
     /// Adds the header to a response that passes through. An error does not tell whether a conversation is known, because
@@ -45,9 +50,11 @@ impl Report {
 
     /// Adds the header to a response.
     pub(crate) fn mark(&self, headers: &mut HeaderMap) {
-        let mut text = format!("mode={}; tools={}; sent={}", self.mode.as_str(), self.tools, self.sent);
-        if let Some(rounds) = self.rounds {
-            text.push_str(&format!("; hidden_rounds={rounds}"));
+        let mut text = format!("mode={}", self.mode.as_str());
+        for (name, number) in [("tools", self.tools), ("sent", self.sent), ("hidden_rounds", self.rounds)] {
+            if let Some(number) = number {
+                text.push_str(&format!("; {name}={number}"));
+            }
         }
         if self.is_miss {
             text.push_str("; history=incomplete");
@@ -147,12 +154,13 @@ impl Counters {
     pub(crate) fn count(&self, route: Route, report: &Report, took: Duration) {
         let mut numbers = self.of(route);
         numbers.requests += 1;
-        numbers.tools_in += report.tools as u64;
+        let tools = report.tools.unwrap_or_default() as u64;
+        numbers.tools_in += tools;
         numbers.misses += u64::from(report.is_miss);
         numbers.added_ms += took.as_secs_f64() * 1000.0;
         if let Some(reason) = report.reason {
             *numbers.bypassed.entry(reason.to_owned()).or_default() += 1;
-            numbers.tools_sent += report.tools as u64;
+            numbers.tools_sent += tools;
         }
     }
 
@@ -174,7 +182,7 @@ mod tests {
     #[test]
     fn numbers_of_routes() {
         let counters = Counters::default();
-        counters.count(Route::OpenAi, &Report { tools: 5, ..Report::pass("few-tools") }, Duration::from_millis(2));
+        counters.count(Route::OpenAi, &Report::pass_tools("few-tools", 5), Duration::from_millis(2));
         let mut numbers = counters.of(Route::OpenAi);
         (numbers.definition_tokens_in, numbers.definition_tokens_sent) = (100, 30);
         drop(numbers);
@@ -199,8 +207,10 @@ mod tests {
             report.mark(&mut headers);
             assert_eq!(headers[HEADER], expected);
         };
-        check(Report::pass("few-tools"), "mode=pass; tools=0; sent=0; reason=few-tools");
-        let report = Report { tools: 2529, sent: 2, rounds: Some(1), is_miss: true, ..Report::default() };
+        check(Report::pass("mode"), "mode=pass; reason=mode");
+        check(Report::pass_tools("few-tools", 3), "mode=pass; tools=3; sent=3; reason=few-tools");
+        let (tools, sent) = (Some(2529), Some(2));
+        let report = Report { tools, sent, rounds: Some(1), is_miss: true, ..Report::default() };
         check(report, "mode=defer; tools=2529; sent=2; hidden_rounds=1; history=incomplete");
     }
 }

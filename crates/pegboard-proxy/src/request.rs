@@ -263,8 +263,33 @@ pub(crate) fn prepare_headers(headers: &mut axum::http::HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::wires::Messages;
+    use crate::wires::{Chat, Gemini, Messages, Responses};
+
+    #[test]
+    fn what_the_user_has_written() {
+        let check = |wire: &dyn Wire, item: Value, expected: Option<&str>| {
+            assert_eq!(wire.user_text(&item).as_deref(), expected, "{item}");
+        };
+        let texts =
+            ["<session_context>\nfiles\n</session_context>", "print the date", "<system-reminder>x</system-reminder>"];
+        let parts = texts.map(|text| json!({"type": "text", "text": text}));
+        for wire in [&Messages as &dyn Wire, &Chat, &Responses] {
+            check(wire, json!({"role": "user", "content": parts}), Some("print the date"));
+            check(wire, json!({"role": "user", "content": "print the date"}), Some("print the date"));
+            check(wire, json!({"role": "user", "content": texts[0]}), Some(""));
+            check(wire, json!({"role": "assistant", "content": "hi"}), None);
+        }
+        check(
+            &Gemini,
+            json!({"role": "user", "parts": texts.map(|text| json!({"text": text}))}),
+            Some("print the date"),
+        );
+        check(&Gemini, json!({"role": "user", "parts": [{"functionResponse": {}}, {"text": "x"}]}), None);
+        check(&Messages, json!({"role": "user", "content": [{"type": "tool_result"}, parts[1]]}), None);
+    }
 
     #[test]
     fn a_conversation_keeps_its_delivery() {

@@ -185,10 +185,10 @@ impl Planner {
             return Plan::Pass(Report::pass("mode"), None);
         }
         let Some(list) = body.get("tools").filter(|_| body.has("tools")) else {
-            return self.pass(&body, Report::pass("no-tools"));
+            return self.pass(&body, Report::pass_tools("no-tools", 0));
         };
         let (tools, is_new) = self.tool_sets.get(list.get(), self.wire);
-        let pass = |reason| self.pass(&body, Report { tools: tools.len(), sent: tools.len(), ..Report::pass(reason) });
+        let pass = |reason| self.pass(&body, Report::pass_tools(reason, tools.len()));
         if let Some(reason) = tools.bypass.or_else(|| self.wire.bypass(&body)) {
             return pass(reason);
         }
@@ -280,7 +280,7 @@ impl Planner {
         let choice = self.wire.choice(body);
         let declared = request::declare(self.wire, tools, delivery, &history, &choice, modes)?;
         let (sent, is_miss) = (declared.len(), history.is_miss);
-        let report = Report { mode, tools: tools.len(), sent, rounds: None, reason: None, is_miss };
+        let report = Report { mode, tools: Some(tools.len()), sent: Some(sent), rounds: None, reason: None, is_miss };
         let mut calls = Calls::new(session, Arc::clone(tools), delivery);
         let prefetched = match mode {
             Mode::Prefetch => request::prefetch(self.wire, &history, &mut calls),

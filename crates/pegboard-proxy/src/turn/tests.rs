@@ -110,7 +110,7 @@ async fn a_conversation_goes_on_with_fewer_tools() {
     let few = request(&[&hi, &seen, &user("go on")], &anthropic_tools(20));
     let prepared = known.changes(&few);
     assert!(prepared.history.text.contains("search_tools"), "{}", prepared.history.text);
-    assert_eq!(prepared.report.tools, 20);
+    assert_eq!(prepared.report.tools, Some(20));
     // Another conversation with as few tools is not deferred.
     known.passes(&request(&[&user("ho")], &anthropic_tools(20)), "few-tools");
 }

@@ -98,7 +98,7 @@ impl Wire for Chat {
     }
 
     fn user_text(&self, item: &Value) -> Option<String> {
-        (item["role"] == "user").then(|| content_text(&item["content"]))
+        (item["role"] == "user").then(|| super::own_content_text(&item["content"]))
     }
 
     fn with_note(&self, item: &str, note: &str) -> Option<String> {

@@ -151,7 +151,7 @@ impl Wire for Gemini {
     fn user_text(&self, item: &Value) -> Option<String> {
         let parts = parts(item);
         let is_text = item["role"] != "model" && !parts.iter().any(|part| part.get("functionResponse").is_some());
-        is_text.then(|| parts.iter().map(|part| text(part, "text")).collect())
+        is_text.then(|| super::own_text(parts.iter().map(|part| text(part, "text"))).unwrap_or_default().to_owned())
     }
 
     fn with_note(&self, item: &str, note: &str) -> Option<String> {

@@ -180,17 +180,8 @@ impl Wire for Messages {
         if item["role"] != "user" {
             return None;
         }
-        if let Some(text) = item["content"].as_str() {
-            return Some(text.to_owned());
-        }
-        let blocks = blocks(item);
-        if blocks.iter().any(|block| block["type"] == "tool_result") {
-            return None;
-        }
-        // Programs put remarks for the model beside what the user has written.
-        let texts = blocks.iter().rev().map(|block| text(block, "text"));
-        let mut own = texts.filter(|text| !text.is_empty() && !text.starts_with("<system-reminder>"));
-        own.next().map(str::to_owned)
+        let has_results = blocks(item).iter().any(|block| block["type"] == "tool_result");
+        (!has_results).then(|| super::own_content_text(&item["content"]))
     }
 
     fn with_note(&self, item: &str, note: &str) -> Option<String> {

@@ -329,6 +329,24 @@ impl WireName {
     }
 }
 
+/// Returns what the user has written: the last text of a message that is not a remark of the program, which programs put
+/// in tags beside it.
+pub(crate) fn own_text<'a>(texts: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
+    let is_remark = |text: &str| text.starts_with('<') && text.ends_with('>');
+    texts.rev().map(str::trim).find(|text| !text.is_empty() && !is_remark(text))
+}
+
+/// Returns the own text of a content, which is a text or a list of parts.
+pub(crate) fn own_content_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => own_text([text.as_str()].into_iter()).unwrap_or_default().to_owned(),
+        Value::Array(parts) => {
+            own_text(parts.iter().map(|part| json::text(part, "text"))).unwrap_or_default().to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
 /// Returns a tool for search.
 pub(crate) fn searchable(name: &str, description: &str, schema: Option<&RawValue>) -> RawTool {
     RawTool {

@@ -160,7 +160,7 @@ impl Wire for Responses {
 
     fn user_text(&self, item: &Value) -> Option<String> {
         let is_user = kind_of(item) == "message" && item["role"] == "user";
-        is_user.then(|| super::chat::content_text(&item["content"]))
+        is_user.then(|| super::own_content_text(&item["content"]))
     }
 
     fn with_note(&self, item: &str, note: &str) -> Option<String> {
