@@ -32,6 +32,10 @@ use crate::{
 /// than the protocol.
 const RETRY_LEGACY: Duration = Duration::from_secs(300);
 
+/// How long a modern server that needs no start may take to answer the legacy handshake. It has answered the modern one,
+/// and a client waits.
+const LEGACY_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a call waits for the end of a connection that is being closed.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -172,11 +176,19 @@ impl Upstream {
         }
     }
 
+    /// Returns how long a connection of the pool may take to open.
+    fn open_timeout(&self, plan: &Plan) -> Duration {
+        let connect = self.config.timeouts.connect;
+        let needs_start = matches!(self.config.transport, TransportConfig::Stdio { .. });
+        let is_attempt = plan.era == Some(Era::Legacy) && self.hello().is_some_and(|hello| hello.era == Era::Modern);
+        if is_attempt && !needs_start { connect.min(LEGACY_TIMEOUT) } else { connect }
+    }
+
     /// Opens a connection of the pool and keeps it open until it ends, is not used any more or is
     /// to be ended.
     async fn keep_open(self: Arc<Self>, slot: Arc<Slot>, plan: Plan) {
         let _leaving = Leaving { upstream: &self, slot: &slot };
-        let (mut stop, limit) = (self.stop.subscribe(), self.config.timeouts.connect);
+        let (mut stop, limit) = (self.stop.subscribe(), self.open_timeout(&plan));
         let opened = tokio::select! {
             opened = tokio::time::timeout(limit, self.open_further(&slot, &plan)) => opened,
             () = slot.ending() => return,

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use pegboard_core::breaker::BreakerSettings;
-use pegboard_mcp::{json::raw, rpc::RpcError};
+use pegboard_mcp::{era::Era, json::raw, rpc::RpcError};
 use serde_json::json;
 
 use super::*;
 use crate::{
+    CallerKey,
     connection::Call,
     fleet::{Fleet, FleetOptions},
     transport::local::{AnswerFuture, LocalServer},
@@ -67,9 +68,14 @@ impl LocalServer for Puppet {
                     Err(RpcError::new(RpcError::INVALID_PARAMS, "no"))
                 }
                 "resources/read" => Ok(raw(&json!({"contents": "x".repeat(1000)}))),
+                "initialize" => std::future::pending().await,
                 _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
             }
         })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self::default()))
     }
 }
 
@@ -126,6 +132,30 @@ async fn a_server_that_does_not_answer_is_left_alone() {
     assert_eq!(call(server).await, refused);
     assert_eq!(call(server).await, refused);
     assert_eq!(server.report().breaker, BreakerReport { state: "closed".to_owned(), ..BreakerReport::default() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_legacy_handshake_delays_one_call() {
+    let (fleet, _puppet) = fleet(|config| config.timeouts.connect = Duration::from_secs(60));
+    let server = &fleet.servers()[0];
+    let refused = RpcError::new(RpcError::INVALID_PARAMS, "no").to_string();
+    assert_eq!(call(server).await, refused);
+    let client = CallClient {
+        era: Era::Legacy,
+        owner: None,
+        party: None,
+        capabilities: raw(&json!({})),
+        log_level: None,
+        events: None,
+        inbox: None,
+    };
+    for waited in [10, 0] {
+        let began = Instant::now();
+        let make = |_: &Hello| Call::new("tools/call", Fields::new().with("name", "a"), TIMEOUT);
+        let made = server.call_as(&client, CallerKey::default(), make).await;
+        assert_eq!(made.expect_err("no such tool").to_string(), refused, "over the modern connection");
+        assert_eq!(began.elapsed().as_secs(), waited);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,6 +35,11 @@ async fn remote() -> Listener {
             "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),
             "tools/list" => json!({"tools": [{"name": "far", "inputSchema": {"type": "object"}}]}),
             "tools/call" => json!({"content": [], "resultType": "complete"}),
+            // A server of this version alone.
+            "initialize" => {
+                let error = json!({"code": -32601, "message": "Method not found"});
+                return Some((200, json!({"jsonrpc": "2.0", "id": message["id"], "error": error}).to_string()));
+            }
             // A stream for news, which never has any.
             _ => return None,
         };
