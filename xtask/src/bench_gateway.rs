@@ -1,6 +1,7 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
 pub(crate) mod attack;
+pub(crate) mod consoles;
 mod isolation;
 pub(crate) mod real_servers;
 mod sessions;

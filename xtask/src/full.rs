@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, time::Instant};
 use crate::{
     bench_gateway, bench_llm, bench_proxy, build_release, cargo, cargo_command, compare,
     conformance::{self, Scope},
-    fleet, fuzz, mutants, peers, quality, run, say, step,
+    debian, fleet, fuzz, mutants, peers, quality, run, say, step,
 };
 
 /// Labelled data sets, and the tools of real servers.
@@ -23,7 +23,7 @@ struct FullStep {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const STEPS: [FullStep; 14] = [
+const STEPS: [FullStep; 15] = [
     FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
     FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
     FullStep {
@@ -39,6 +39,11 @@ const STEPS: [FullStep; 14] = [
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
+    },
+    FullStep {
+        name: "bench-consoles",
+        lacks: lacks_browser,
+        run: || build_release().and_then(|()| step("consoles", |_: &str| bench_gateway::consoles::run())),
     },
     FullStep {
         name: "bench-proxy",
@@ -151,6 +156,13 @@ fn lacks_data() -> Option<String> {
 fn lacks_catalog() -> Option<String> {
     let catalog = format!("{DATA}/fleet/tools.jsonl");
     (!Path::new(&catalog).is_file()).then(|| format!("no catalog `{catalog}`"))
+}
+
+fn lacks_browser() -> Option<String> {
+    lacks_peers().or_else(|| debian::install().err()).or_else(|| {
+        let has_browser = Path::new(".tools/chromium").exists();
+        (!has_browser).then(|| "no Chromium on this machine".to_owned())
+    })
 }
 
 fn lacks_peers() -> Option<String> {

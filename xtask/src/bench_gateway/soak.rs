@@ -17,7 +17,7 @@ use crate::{gateway, say};
 const RATE: u32 = 200;
 
 /// Clients at a time.
-const CLIENTS: u32 = 4;
+pub(super) const CLIENTS: u32 = 4;
 
 /// Number of requests after which a client is replaced by another one.
 const STAY: u64 = 500;
@@ -83,7 +83,7 @@ fn watch(pid: u32, done: &AtomicU64, time: Duration, is_enough: impl Fn() -> boo
 }
 
 /// One client after the other, each at its share of the rate.
-fn work(url: &str, number: u32, stop: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
+pub(super) fn work(url: &str, number: u32, stop: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
     let names = ["somebody", "explicit", "everything", "somebody else"];
     let pause = Duration::from_secs(1) * CLIENTS / RATE;
     let mut due = Instant::now();
