@@ -16,6 +16,7 @@ use axum::{
     routing::get,
 };
 use http_body::Frame;
+use pegboard_upstream::PinReport;
 use serde_json::{Value, json};
 use tokio::sync::{
     broadcast::{self, error::RecvError, error::TryRecvError},
@@ -176,8 +177,8 @@ struct Seen {
     servers: BTreeMap<String, (String, usize)>,
     /// The owner of each session, and how often its tools changed.
     sessions: BTreeMap<u64, (u64, Option<Caller>)>,
-    /// Tools that wait for approval, and those of them that are held.
-    waiting: (usize, usize),
+    /// Tools that wait for approval. Their number may be the same although they are others.
+    pins: Vec<PinReport>,
     /// The number of the settings, and why later ones were rejected.
     settings: (u64, Option<String>),
 }
@@ -195,11 +196,10 @@ impl Seen {
         let session = |session: &Arc<crate::sessions::ClientSession>| {
             (session.owner, (lock(&session.tools).list_changes(), Some(session.caller())))
         };
-        let pins = control.pins();
         Self {
             servers: reports,
             sessions: control.sessions.all().iter().map(session).collect(),
-            waiting: (pins.len(), pins.iter().filter(|pin| pin.is_held).count()),
+            pins: control.pins(),
             settings: (control.setups.current().number, control.setups.rejection()),
         }
     }
@@ -229,8 +229,9 @@ impl Seen {
         for (owner, (_, caller)) in before.sessions.iter().filter(|(owner, _)| !self.sessions.contains_key(owner)) {
             changes.push(session(*owner, *caller, "ended"));
         }
-        if self.waiting != before.waiting {
-            let data = json!({"waiting": self.waiting.0, "held": self.waiting.1});
+        if self.pins != before.pins {
+            let held = self.pins.iter().filter(|pin| pin.is_held).count();
+            let data = json!({"waiting": self.pins.len(), "held": held});
             changes.push(("approvals", Audience::FullAccess, data));
         }
         if self.settings != before.settings {
@@ -270,14 +271,18 @@ mod tests {
 
     #[test]
     fn changes_between_two_moments() {
-        let seen = |servers: &[(&str, &str, usize)], sessions: &[(u64, u64)], waiting, settings| Seen {
+        let pin = |tool: &str| -> PinReport {
+            let report = json!({"server": "a", "tool": tool, "kind": "new", "isHeld": true, "since": 0, "diff": []});
+            serde_json::from_value(report).expect("a report")
+        };
+        let seen = |servers: &[(&str, &str, usize)], sessions: &[(u64, u64)], pins: &[&str], settings| Seen {
             servers: servers.iter().map(|(name, state, tools)| ((*name).into(), ((*state).into(), *tools))).collect(),
             sessions: sessions.iter().map(|(owner, list)| (*owner, (*list, Some(Caller::Pipe)))).collect(),
-            waiting,
+            pins: pins.iter().map(|tool| pin(tool)).collect(),
             settings,
         };
-        let before = seen(&[("a", "starting", 0), ("b", "ready", 2)], &[(1, 0), (2, 5)], (0, 0), (0, None));
-        let after = seen(&[("a", "ready", 3)], &[(2, 6), (3, 0)], (1, 1), (1, None));
+        let before = seen(&[("a", "starting", 0), ("b", "ready", 2)], &[(1, 0), (2, 5)], &["x"], (0, None));
+        let after = seen(&[("a", "ready", 3)], &[(2, 6), (3, 0)], &["y"], (1, None));
         let found: Vec<String> =
             after.changes_since(&before).iter().map(|(kind, _, data)| format!("{kind} {data}")).collect();
         assert_eq!(
