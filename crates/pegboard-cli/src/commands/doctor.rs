@@ -19,7 +19,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use clap::Args;
 use pegboard_config::document::Problems;
 use pegboard_gateway::control::host::HealthFinding;
-use pegboard_upstream::{config::ServerConfig, default_starts};
+use pegboard_upstream::{State, Upstream, config::ServerConfig, default_starts};
 
 pub(crate) use self::{finding::reference, mask::Mask};
 use self::{
@@ -175,16 +175,26 @@ fn check_files(checked_config: &CheckedConfig, listen: Option<&str>, state: Opti
     findings
 }
 
-/// Returns the findings of a configuration that is in use, for the console.
-pub(crate) fn examine_files(
+/// Returns the findings of a configuration that is in use and of its running servers, for the console.
+pub(crate) fn examine_running(
     path: &std::path::Path,
     listen: Option<&str>,
     state: Option<&str>,
+    servers: &[Arc<Upstream>],
 ) -> Result<Vec<HealthFinding>, CliError> {
     let content = Content::load(path)?;
     let checked_config = CheckedConfig::read(&content, &[])?;
     let mask = Mask::of(&checked_config);
     let mut findings = check_files(&checked_config, listen, state);
+    let mut checked_servers = Vec::new();
+    // The gateway itself reports those that do not run.
+    for server in servers.iter().filter(|server| server.state() == State::Ready) {
+        let (checked_server, found) = start::check_running(server);
+        findings.extend(found.into_iter().map(|finding| finding.of(server.name())));
+        findings.extend(tools::check_tools(&checked_server, &checked_config.config.gateway));
+        checked_servers.push(checked_server);
+    }
+    findings.extend(conflicts::find_tool_conflicts(&checked_servers, &checked_config, &findings));
     findings.iter_mut().for_each(|finding| mask.clean(finding));
     findings.sort_by_key(|finding| (finding.severity, finding.server.clone()));
     let shown = findings.into_iter().map(|finding| HealthFinding {

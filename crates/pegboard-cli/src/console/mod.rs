@@ -8,7 +8,7 @@ mod rankers;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use pegboard_gateway::{
@@ -46,7 +46,12 @@ pub(crate) fn host(
     let state_flag = state_flag.map(str::to_owned);
     let path = source.path().map(Path::to_owned);
     let edited = || EditedFile { source: source.clone(), state: state_flag.clone() };
-    let doctor = |path: PathBuf| FileDoctor { path, listen: listen_flag.map(str::to_owned), state: state_flag.clone() };
+    let doctor = |path: PathBuf| RunningDoctor {
+        path,
+        listen: listen_flag.map(str::to_owned),
+        state: state_flag.clone(),
+        gateway: Arc::downgrade(gateway),
+    };
     let clients = ClientConfigFiles { source: source.clone(), endpoint: endpoint.map(str::to_owned) };
     Host {
         rankers: Some(Arc::new(CachedRankers::new(rankers, settings))),
@@ -58,17 +63,21 @@ pub(crate) fn host(
     }
 }
 
-/// Checks of the configuration file.
+/// Checks of the configuration file and the running servers.
 #[derive(Debug)]
-struct FileDoctor {
+struct RunningDoctor {
     path: PathBuf,
     listen: Option<String>,
     state: Option<String>,
+    /// The gateway holds this.
+    gateway: Weak<Gateway>,
 }
 
-impl Doctor for FileDoctor {
+impl Doctor for RunningDoctor {
     fn examine(&self) -> Result<Vec<HealthFinding>, HostError> {
-        doctor::examine_files(&self.path, self.listen.as_deref(), self.state.as_deref())
+        let servers = self.gateway.upgrade().map(|gateway| gateway.servers());
+        let servers = servers.as_deref().unwrap_or_default();
+        doctor::examine_running(&self.path, self.listen.as_deref(), self.state.as_deref(), servers)
             .map_err(|error| host_error(HostErrorKind::Rejected, &error))
     }
 }

@@ -167,7 +167,7 @@ pub struct ConfigurationProblem {
 
 /// Checks of the configuration and its servers.
 pub trait Doctor: fmt::Debug + Send + Sync {
-    /// Checks everything that can be checked without starting servers.
+    /// Checks everything that can be checked without starting servers: the configuration, and the servers that run.
     ///
     /// # Errors
     /// When the configuration cannot be read at all.

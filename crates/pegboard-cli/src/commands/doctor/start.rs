@@ -114,6 +114,13 @@ async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer
     (checked_server, findings)
 }
 
+/// Checks a server that a gateway runs already.
+pub(super) fn check_running(server: &Upstream) -> (CheckedServer, Vec<Finding>) {
+    let mut checked_server = CheckedServer::new(server.name(), StartResult::Failed);
+    let findings = check_started(server, &mut checked_server);
+    (checked_server, findings)
+}
+
 fn check_started(server: &Upstream, checked_server: &mut CheckedServer) -> Vec<Finding> {
     let (lists, output) = (server.lists(), server.output());
     let mut findings: Vec<Finding> = check_stdout(&output).into_iter().collect();

@@ -103,3 +103,25 @@ async fn the_console_and_its_credential() {
     let page = http().get(off.url.replace("/mcp", "/console/")).send().await.expect("an answer");
     assert_eq!(page.status().as_u16(), 404);
 }
+
+#[tokio::test]
+async fn findings_in_running_servers() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-findings-catalog");
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let catalog = folder.join("tools.jsonl");
+    let tool = json!({"name": "undescribed", "inputSchema": {"type": "object"}});
+    std::fs::write(&catalog, format!("{tool}\n")).expect("a temporary file");
+    let quiet = fixture(&["--catalog", catalog.to_str().expect("a path")]);
+    let config = json!({"mcpServers": {"quiet": quiet, "broken": {"command": "no-such-program-anywhere"}}});
+    let served = Served::start("control-findings", &config).await;
+    wait_for_status(&served, None, |status| status["servers"][0]["state"] == "ready").await;
+    wait_for_status(&served, None, |status| status["servers"][1]["state"] == "failed").await;
+    let request = http().get(served.url.replace("/mcp", "/control/health")).bearer_auth(CONTROL);
+    let (status, health) = ask(request).await;
+    assert_eq!(status, 200, "{health}");
+    let findings = health["findings"].as_array().expect("a list");
+    let has = |server: &str, check: &str| {
+        findings.iter().any(|finding| finding["server"] == server && finding["check"] == check)
+    };
+    assert!(has("quiet", "missing-description") && has("broken", "start-failed"), "{health}");
+}
