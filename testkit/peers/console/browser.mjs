@@ -86,9 +86,24 @@ export class Tab {
       } catch (error) {
         last = error;
       }
-      if (Date.now() > end) throw new Error(`not within ${DEADLINE_MS / 1000} s: ${what}; the page shows: ${(await this.text().catch(() => "nothing")).slice(0, 1500)}`, { cause: last });
+      if (Date.now() > end) throw new Error(`not within ${DEADLINE_MS / 1000} s: ${what}; the page shows: ${await this.excerpt()}`, { cause: last });
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+  }
+
+  /** Waits until a figure reaches `wanted`. Only a figure that stops growing is an error: how long all of it takes is up to the machine. */
+  async untilReached(what, wanted, figure) {
+    let reached = await figure();
+    while (reached < wanted) {
+      const before = reached;
+      await this.until(`${what}: ${before} of ${wanted}`, async () => (reached = await figure()) > before);
+    }
+  }
+
+  /** Returns the beginning and the end of the page's text. */
+  async excerpt() {
+    const text = await this.text().catch(() => "nothing");
+    return text.length > 2000 ? `${text.slice(0, 1000)}\n…\n${text.slice(-1000)}` : text;
   }
 
   /** Fails if axe-core finds a serious problem. */

@@ -25,11 +25,11 @@ export default async function many(browser, { base, login }) {
   });
   await tab.signIn(login);
   await tab.show("activity");
-  await tab.until("all entries are loaded", () => page.evaluate((wanted) => {
+  await tab.untilReached("entries are loaded", ENTRIES, () => page.evaluate(() => {
     const list = document.querySelector(".virtual");
     list.scrollTop = list.scrollHeight;
-    return Number(list.getAttribute("aria-rowcount")) >= wanted;
-  }, ENTRIES));
+    return Number(list.getAttribute("aria-rowcount"));
+  }));
   const figures = await page.evaluate(async () => {
     const list = document.querySelector(".virtual");
     const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
