@@ -104,7 +104,7 @@ export async function send(name, { path, query, body, signal, lastEventId } = {}
       redirect: "error",
     });
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (signal?.aborted && signal.reason?.name !== "TimeoutError") throw error;
     throw new RequestError(0, "The gateway does not answer", "Check that `pegboard serve` is running.");
   }
   if (response.ok) return response;

@@ -1,6 +1,6 @@
 // Values that several parts of the page watch.
 
-import { useEffect, useState } from "./vendor/htm-preact.js";
+import { useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
 /**
  * @template T
@@ -42,13 +42,19 @@ export function store(value) {
  */
 export function useStore(source) {
   const [, render] = useState(0);
+  const shown = source.get();
+  const latest = useRef(shown);
+  latest.current = shown;
   useEffect(() => {
-    const seen = source.get();
-    const stop = source.watch(() => render((turn) => turn + 1));
-    if (source.get() !== seen) render((turn) => turn + 1);
+    const update = () => {
+      if (source.get() !== latest.current) render((turn) => turn + 1);
+    };
+    const stop = source.watch(update);
+    // The value may have changed between the render and this effect.
+    update();
     return stop;
   }, [source]);
-  return source.get();
+  return shown;
 }
 
 /**

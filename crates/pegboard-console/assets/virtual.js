@@ -49,8 +49,12 @@ export function VirtualList({ items, itemKey, height, label, row, onEnd }) {
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    if (last >= items.length - MARGIN) onEnd?.();
-  }, [last, items.length, newest, onEnd]);
+    const element = view.current;
+    if (!element) return;
+    // Where nothing is drawn, for example in a covered window, scroll events are late: what counts is where the list stands.
+    if (element.scrollTop !== top) setTop(element.scrollTop);
+    if (element.scrollTop + element.clientHeight >= (items.length - MARGIN) * height) onEnd?.();
+  }, [top, space, items.length, newest, onEnd]);
   return html`
     <div class="virtual" ref=${view} tabindex="0" role="table" aria-label=${label} aria-rowcount=${items.length}
       onScroll=${(/** @type {Event} */ event) => setTop(/** @type {HTMLElement} */ (event.currentTarget).scrollTop)}>

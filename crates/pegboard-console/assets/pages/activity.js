@@ -17,6 +17,8 @@ import { EntryDialog } from "./activity/entry.js";
 
 const PART = 500;
 const MAX_ENTRIES = 100_000;
+/** An older part that takes longer counts as failed. */
+const PART_MS = 30_000;
 /** Entries arrive in bursts: this often they are put into the list. */
 const BURST_MS = 200;
 /** After a lost connection, at most this many parts are asked for before the list begins anew. */
@@ -125,7 +127,7 @@ function useActivity(filter) {
     const { next, entries } = latest.current ?? { next: null, entries: [] };
     if (next === null || isAsking.current || entries.length >= MAX_ENTRIES) return;
     isAsking.current = true;
-    const part = await request("GET /control/activity", { query: { ...queryOf(filter), before: next, limit: PART } }).catch((reason) => ({ reason }));
+    const part = await request("GET /control/activity", { query: { ...queryOf(filter), before: next, limit: PART }, signal: AbortSignal.timeout(PART_MS) }).catch((reason) => ({ reason }));
     isAsking.current = false;
     if ("reason" in part) return setOlder({ error: part.reason });
     setKept((before) => (before?.next === next && shownKey.current === key ? { ...before, entries: [...before.entries, ...part.entries], next: part.next } : before));

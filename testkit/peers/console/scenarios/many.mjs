@@ -28,6 +28,8 @@ export default async function many(browser, { base, login }) {
   await tab.untilReached("entries are loaded", ENTRIES, () => page.evaluate(() => {
     const list = document.querySelector(".virtual");
     list.scrollTop = list.scrollHeight;
+    // The browser sends this event when it draws the next frame, which a busy machine may put off for long.
+    list.dispatchEvent(new Event("scroll"));
     return Number(list.getAttribute("aria-rowcount"));
   }));
   const figures = await page.evaluate(async () => {
