@@ -34,8 +34,8 @@ mod scores;
 pub mod semantic;
 pub mod usage;
 
-pub use hybrid::Hybrid;
-pub use lexical::Lexical;
+pub use hybrid::{ByWordsAndMeaning, Hybrid};
+pub use lexical::{ByWords, Lexical};
 pub use rankers::{
     hinted::{self, Hinted},
     keyword::{self, Keyword},

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     confidence::{ConfidenceEvidence, Nearest, ScoreLead},
+    external::External,
     fusion::{Blend, SimilaritySource},
     scan::Scan,
     second_look::{LOOKED_AT, LookFindings, ScoreGain, SecondLook, TokenSimilarities},
@@ -26,7 +27,7 @@ use crate::{
         index::IndexView,
         plan::{Word, WordStatus},
         scorer::{Candidate, compare},
-        search::{Buffers, NAMED, POOL, for_each_raised, hit},
+        search::{LexicalBuffers, NAMED, POOL, for_each_raised, hit},
     },
     semantic::{BLOCK, Model, QueryReading, ToolFirstTokens, Vector},
 };
@@ -53,7 +54,8 @@ const RAISED: f32 = -1.0;
 /// The buffers of a query, reused by the next one.
 #[derive(Debug, Default)]
 pub(crate) struct HybridBuffers {
-    pub(crate) scan: Scan,
+    words: LexicalBuffers,
+    scan: Scan,
     /// A lexical score for each row of the view, or [`RAISED`].
     lexical: Vec<f32>,
     /// The tools that are named exactly, with their scores.
@@ -63,6 +65,19 @@ pub(crate) struct HybridBuffers {
     looked_at: Vec<RerankedHit>,
     lead: ScoreLead,
     nearness: TokenSimilarities,
+}
+
+/// A query to a view, and how the model reads it.
+#[derive(Clone, Copy, Debug)]
+struct QueryContext<'a> {
+    /// The text with composed characters.
+    text: &'a str,
+    query: &'a Query<'a>,
+    view: &'a IndexView<'a>,
+    model: &'a Model,
+    reading: &'a QueryReading,
+    /// The vectors of the external model, if there is one.
+    external: Option<&'a External<'a>>,
 }
 
 /// A hit after the second look.
@@ -107,8 +122,31 @@ struct QueryMeaning {
 }
 
 impl HybridBuffers {
+    /// Ranks by words and by the vectors of `model`, after translating the query to English if
+    /// necessary. `text` is that of `query` with composed characters.
+    pub(crate) fn rank(
+        &mut self,
+        text: &str,
+        query: &Query<'_>,
+        view: &IndexView<'_>,
+        model: &Model,
+        external: Option<&External<'_>>,
+    ) -> Ranking {
+        self.words.plan_for(text, view);
+        let reading = &model.read(query.text);
+        if reading.known_share() < 1.0
+            && let Some(english) = self.in_english(text, model)
+        {
+            self.words.plan_for(&english, view);
+            let (query, reading) = (&Query { text: &english, ..*query }, &model.read(&english));
+            let ranking = self.rank_read(&QueryContext { text: &english, query, view, model, reading, external });
+            return Ranking { translated: Some(english), ..ranking };
+        }
+        self.rank_read(&QueryContext { text, query, view, model, reading, external })
+    }
+
     /// Frees buffers that only queries with many requests need, or that are too large for a catalog
-    /// that has shrunk.
+    /// that has shrunk: a large query on a large catalog must not occupy memory permanently.
     pub(crate) fn trim(&mut self) {
         let rows = self.lexical.len();
         for source in &mut self.sources {
@@ -116,29 +154,6 @@ impl HybridBuffers {
             source.layers.iter_mut().for_each(|layer| layer.values.shrink_to(2 * rows));
         }
         self.lexical.shrink_to(2 * rows);
-    }
-}
-
-impl Buffers {
-    /// Ranks by words and by the vectors of `model`, after translating the query to English if
-    /// necessary.
-    pub(crate) fn rank_by_both(
-        &mut self,
-        text: &str,
-        query: &Query<'_>,
-        view: &IndexView<'_>,
-        model: &Model,
-    ) -> Ranking {
-        let reading = model.read(query.text);
-        if reading.known_share() < 1.0
-            && let Some(english) = self.in_english(text, model)
-        {
-            self.plan_for(&english, view);
-            let asked = Query { text: &english, ..*query };
-            let ranking = self.rank_read(&english, &asked, view, model, &model.read(&english));
-            return Ranking { translated: Some(english), ..ranking };
-        }
-        self.rank_read(text, query, view, model, &reading)
     }
 
     /// Translates the query to English, if it is in another language, and appends those of its
@@ -155,7 +170,7 @@ impl Buffers {
             WordStatus::Nowhere | WordStatus::Ignored => false,
         };
         let is_telling = |word: &&Word| !languages::is_filler(own(word)) && !is_english(&languages::fold(own(word)));
-        let telling: Vec<&Word> = self.plan.words.iter().filter(is_telling).collect();
+        let telling: Vec<&Word> = self.words.plan.words.iter().filter(is_telling).collect();
         if 2 * telling.iter().filter(|word| is_found(word)).count() > telling.len() {
             return None;
         }
@@ -173,48 +188,41 @@ impl Buffers {
     /// A hit is a tool that contains a word of the query, or has at least half the similarity to
     /// it, or to one of its requests, of the nearest tool. The number of hits does not depend on
     /// the limit.
-    fn rank_read(
-        &mut self,
-        text: &str,
-        query: &Query<'_>,
-        view: &IndexView<'_>,
-        model: &Model,
-        reading: &QueryReading,
-    ) -> Ranking {
+    fn rank_read(&mut self, context: &QueryContext<'_>) -> Ranking {
+        let QueryContext { text, query, view, model, reading, .. } = *context;
         let best_lexical = self.score_words(text, view);
         let meaning = self.score_meaning(reading, view, model);
         let look = SecondLook::new(model, text, reading, meaning.trust);
-        let own_best = self.score_external(best_lexical, meaning.trust, look.as_ref(), view);
+        let own_best = self.score_external(context, best_lexical, meaning.trust, look.as_ref());
         // The same hits get a second look, whatever the limit.
         let limit = query.limit.max(self.looked_at()).min(view.tools).max(1);
         let total = self.collect_hits(best_lexical, limit, view);
         self.rerank_first_hits(look.as_ref(), view);
         // The confidence is that of the best hit, even with a limit of zero.
-        self.scorer.best.truncate(query.limit.max(1));
-        let judged = RankingSummary { total, meaning, best_lexical, own_best };
-        self.build_ranking(text, query, view, model, reading, look.as_ref(), judged)
+        self.words.scorer.best.truncate(query.limit.max(1));
+        self.build_ranking(context, look.as_ref(), RankingSummary { total, meaning, best_lexical, own_best })
     }
 
     /// Computes the lexical score of every row of `view`, as the lexical ranker does; returns the
     /// highest of a visible tool that is not named exactly.
     fn score_words(&mut self, text: &str, view: &IndexView<'_>) -> f32 {
-        let terms = self.plan.terms.iter().map(|(at, term)| (at, term.weight));
-        self.scorer.run_all(view, &self.plan.terms, terms, &mut self.both.lexical);
-        if self.has_intents(text) && self.score(text, POOL, view).1 {
+        let Self { words, lexical, named, .. } = self;
+        let terms = words.plan.terms.iter().map(|(at, term)| (at, term.weight));
+        words.scorer.run_all(view, &words.plan.terms, terms, lexical);
+        if words.has_intents(text) && words.score(text, POOL, view).1 {
             let whole_share = 1.0 - view.settings.intent;
-            self.both.lexical.iter_mut().for_each(|score| *score *= whole_share);
-            for candidate in &self.fused {
+            lexical.iter_mut().for_each(|score| *score *= whole_share);
+            for candidate in &words.fused {
                 // A tool that serves one request must keep its score for the whole query.
-                let score = &mut self.both.lexical[view.row(candidate)];
+                let score = &mut lexical[view.row(candidate)];
                 *score = score.max(candidate.score);
             }
         }
-        let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
-        let Self { plan, mentions, both: HybridBuffers { lexical, named, .. }, .. } = self;
+        let worth = words.plan.worth(view).max(f32::MIN_POSITIVE);
         lexical.iter_mut().for_each(|score| *score *= NAMED / worth);
         let mut places: FxHashMap<usize, usize> = FxHashMap::default();
         named.clear();
-        for_each_raised(plan, mentions, text, worth, view, |candidate, _| {
+        for_each_raised(&words.plan, &words.mentions, text, worth, view, |candidate, _| {
             let row = view.row(&candidate);
             lexical[row] = RAISED;
             let place = *places.entry(row).or_insert(named.len());
@@ -228,7 +236,7 @@ impl Buffers {
 
     /// Compares every row of `view` with the query and its requests by our own model.
     fn score_meaning(&mut self, reading: &QueryReading, view: &IndexView<'_>, model: &Model) -> QueryMeaning {
-        let Self { plan, scorer, both: HybridBuffers { scan, sources, .. }, .. } = self;
+        let Self { words: LexicalBuffers { plan, scorer, .. }, scan, sources, .. } = self;
         sources.resize_with(1, SimilaritySource::default);
         let source = &mut sources[0];
         let whole = reading.vector(model);
@@ -254,16 +262,16 @@ impl Buffers {
     /// it, and its lead.
     fn score_external(
         &mut self,
+        context: &QueryContext<'_>,
         best_lexical: f32,
         trust: f32,
         look: Option<&SecondLook<'_>>,
-        view: &IndexView<'_>,
     ) -> Option<BestHit> {
-        let external = view.external.as_ref()?;
+        let QueryContext { view, external: Some(external), .. } = *context else { return None };
         self.collect_hits(best_lexical, self.looked_at(), view);
         self.rerank_first_hits(look, view);
         let own_best = self.best_hit(look, view);
-        let HybridBuffers { lexical, sources, .. } = &mut self.both;
+        let Self { lexical, sources, .. } = self;
         let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
         let [own, ..] = &sources[..] else { return own_best };
         let mut source = SimilaritySource::default();
@@ -278,17 +286,17 @@ impl Buffers {
 
     /// Collects the `limit` best tools; returns the number of hits.
     fn collect_hits(&mut self, best_lexical: f32, limit: usize, view: &IndexView<'_>) -> usize {
-        let Self { scorer, both, .. } = self;
-        let blend = Blend::new(best_lexical, &both.sources);
+        let Self { words: LexicalBuffers { scorer, .. }, lexical, named, sources, .. } = self;
+        let blend = Blend::new(best_lexical, sources);
         scorer.best.clear();
-        scorer.best.extend_from_slice(&both.named);
-        let mut total = both.named.len();
+        scorer.best.extend_from_slice(named);
+        let mut total = named.len();
         let mut bar = scorer.keep_best(view, limit);
         let mut scores = [0.0; BLOCK];
         for (at, (first, part)) in view.numbered_parts().enumerate() {
             let end = first + part.segment.tools.len();
             for (block, start) in (first..end).step_by(BLOCK).enumerate() {
-                blend.scores(start, &both.lexical[start..(start + BLOCK).min(end)], &mut scores);
+                blend.scores(start, &lexical[start..(start + BLOCK).min(end)], &mut scores);
                 let hits = bits(&scores, 0.0) & part.visible_word(block);
                 total += hits.count_ones() as usize;
                 let mut high = bits(&scores, bar) & hits;
@@ -311,13 +319,13 @@ impl Buffers {
     /// Returns how many hits the second look needs: named ones, those that it reorders, and the
     /// next one.
     fn looked_at(&self) -> usize {
-        self.both.named.len() + LOOKED_AT + 1
+        self.named.len() + LOOKED_AT + 1
     }
 
     /// Reorders the first hits by the second look. The best gets the score that the first had; none
     /// falls behind those that were not included, and named tools stay in front.
     fn rerank_first_hits(&mut self, look: Option<&SecondLook<'_>>, view: &IndexView<'_>) {
-        let Self { scorer, both: HybridBuffers { lexical, sources, looked_at, lead, nearness, .. }, .. } = self;
+        let Self { words: LexicalBuffers { scorer, .. }, lexical, sources, looked_at, lead, nearness, .. } = self;
         looked_at.clear();
         *lead = ScoreLead::of(scorer.best.iter().take(LOOKED_AT).map(|best| STEEPNESS * f64::from(best.score)));
         let (Some(look), Some(source)) = (look, sources.first()) else { return };
@@ -346,26 +354,22 @@ impl Buffers {
     }
 
     /// Creates the ranking, without hits if the best of them is too unlikely.
-    #[expect(clippy::too_many_arguments)]
     fn build_ranking(
         &self,
-        text: &str,
-        query: &Query<'_>,
-        view: &IndexView<'_>,
-        model: &Model,
-        reading: &QueryReading,
+        context: &QueryContext<'_>,
         look: Option<&SecondLook<'_>>,
         judged: RankingSummary,
     ) -> Ranking {
-        let best = &self.scorer.best;
+        let QueryContext { text, query, view, model, .. } = *context;
+        let best = &self.words.scorer.best;
         let mut hits: Vec<Hit> = best.iter().map(|candidate| hit(candidate, view)).collect();
         let passing = cut(&mut hits, query);
         if query.explain {
-            let blend = Blend::new(judged.best_lexical, &self.both.sources);
+            let blend = Blend::new(judged.best_lexical, &self.sources);
             for (at, (hit, candidate)) in hits.iter_mut().zip(best).enumerate() {
-                let seen = self.both.looked_at.get(at).copied();
+                let seen = self.looked_at.get(at).copied();
                 let before = Hit { score: seen.map_or(hit.score, |seen| seen.before), ..hit.clone() };
-                hit.why = self.reasons(&before, candidate, text, query, view, model, reading, &blend);
+                hit.why = self.reasons(context, &before, candidate, &blend);
                 if let (Some(look), Some(seen)) = (look, seen) {
                     add_second_look(hit, seen, look.actions(action_of(candidate, view)));
                 }
@@ -373,41 +377,35 @@ impl Buffers {
         }
         // Based on our own evidence, for which the coefficients were trained; a different
         // preference of the external model does not lower it.
-        let evidence = |best: BestHit| self.evidence(best, text, view, reading, judged.meaning);
+        let evidence = |best: BestHit| self.evidence(context, best, judged.meaning);
         let judge = |best: BestHit| model.confidence().confidence(&evidence(best));
         let confidence = self.best_hit(look, view).into_iter().chain(judged.own_best).map(judge).fold(0.0, f64::max);
         // Stop words match everything.
-        let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
+        let says_nothing = self.words.plan.is_only_stop_words() && self.named.is_empty();
         let confidence = if says_nothing { 0.0 } else { confidence };
-        let least = query.least_confidence.unwrap_or_else(|| bar(view, model, judged.meaning));
-        Ranking { hits, total: judged.total, passing, confidence: Some(confidence), ..self.findings(text) }
+        let least = query.least_confidence.unwrap_or_else(|| bar(context, judged.meaning));
+        Ranking { hits, total: judged.total, passing, confidence: Some(confidence), ..self.words.findings(text) }
             .withheld_below(least)
     }
 
     /// Returns the best hit, after the second look.
     fn best_hit(&self, look: Option<&SecondLook<'_>>, view: &IndexView<'_>) -> Option<BestHit> {
-        let candidate = *self.scorer.best.first()?;
-        let look = look.filter(|_| !self.both.looked_at.is_empty());
+        let candidate = *self.words.scorer.best.first()?;
+        let look = look.filter(|_| !self.looked_at.is_empty());
         let see = |look: &SecondLook<'_>| {
-            look.inspect(first_tokens(&candidate, view), action_of(&candidate, view), &self.both.nearness)
+            look.inspect(first_tokens(&candidate, view), action_of(&candidate, view), &self.nearness)
         };
         let look_share = look.map_or(0.0, |look| f64::from(look.share));
-        Some(BestHit { candidate, lead: self.both.lead, seen: look.map(see).unwrap_or_default(), look_share })
+        Some(BestHit { candidate, lead: self.lead, seen: look.map(see).unwrap_or_default(), look_share })
     }
 
-    fn evidence(
-        &self,
-        best: BestHit,
-        text: &str,
-        view: &IndexView<'_>,
-        reading: &QueryReading,
-        meaning: QueryMeaning,
-    ) -> ConfidenceEvidence {
+    fn evidence(&self, context: &QueryContext<'_>, best: BestHit, meaning: QueryMeaning) -> ConfidenceEvidence {
+        let QueryContext { text, view, reading, .. } = *context;
         let row = view.row(&best.candidate);
-        let source = self.both.sources.first();
+        let source = self.sources.first();
         ConfidenceEvidence {
-            is_named: self.both.lexical[row] == RAISED,
-            lexical: f64::from(self.both.lexical[row]),
+            is_named: self.lexical[row] == RAISED,
+            lexical: f64::from(self.lexical[row]),
             whole: f64::from(source.map_or(0.0, |source| source.whole(row))),
             near: source.map_or(0.0, |source| nearest_visible(source, view).mean()),
             far: meaning.far,
@@ -422,24 +420,14 @@ impl Buffers {
     }
 
     /// Returns the reasons for a hit, which add up to its score, largest first.
-    #[expect(clippy::too_many_arguments)]
-    fn reasons(
-        &self,
-        hit: &Hit,
-        candidate: &Candidate,
-        text: &str,
-        query: &Query<'_>,
-        view: &IndexView<'_>,
-        model: &Model,
-        reading: &QueryReading,
-        blend: &Blend<'_>,
-    ) -> Vec<Reason> {
-        let lexical = self.both.lexical[view.row(candidate)];
-        let named = self.mention_of(&hit.tool);
+    fn reasons(&self, context: &QueryContext<'_>, hit: &Hit, candidate: &Candidate, blend: &Blend<'_>) -> Vec<Reason> {
+        let QueryContext { text, query, view, model, reading, .. } = *context;
+        let lexical = self.lexical[view.row(candidate)];
+        let named = self.words.mention_of(&hit.tool);
         let part = f64::from(blend.lexical_part(lexical));
         // Scores are rounded; the rest is not a reason.
         let by_words = if lexical == RAISED || hit.score - part < ROUNDING { hit.score } else { part };
-        let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
+        let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.words.plan, named, view.settings);
         let external = if lexical == RAISED { 0.0 } else { blend.part(1, view.row(candidate)) };
         if external > 0.0 {
             let weight = f64::from(external).min(hit.score - by_words);
@@ -487,9 +475,9 @@ fn nearest_words(query: &str, reading: &QueryReading, model: &Model, tool: &Vect
 
 /// Returns the confidence below which a ranking is withheld. With an external model, ours only
 /// decides as far as it has read the query.
-fn bar(view: &IndexView<'_>, model: &Model, meaning: QueryMeaning) -> f64 {
-    let share = if view.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
-    model.confidence().nothing_below(view.tools) * share
+fn bar(context: &QueryContext<'_>, meaning: QueryMeaning) -> f64 {
+    let share = if context.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
+    context.model.confidence().nothing_below(context.view.tools) * share
 }
 
 /// Returns the highest score of a visible tool, or 0.

@@ -14,58 +14,64 @@ pub(crate) mod second_look;
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection, ToolVectors};
+use pegboard_core::{Query, Ranking, ToolVectors};
 
-pub(crate) use self::external::{External, ExternalTable};
+use self::{
+    combine::HybridBuffers,
+    external::{External, ExternalTable},
+};
 use crate::{
-    blocks::{BlockError, PersistentIndex},
-    lexical::{ParsedIndex, Searcher, Settings},
+    lexical::{Scoring, Searcher, Settings, index::IndexView},
     semantic::{Model, requests_of},
 };
 
 /// The default ranker: exact names first, then relevance by words and by meaning.
+pub type Hybrid = Searcher<ByWordsAndMeaning>;
+
+/// Scores tools by words and by meaning.
 #[derive(Debug)]
-pub struct Hybrid {
-    searcher: Searcher,
+pub struct ByWordsAndMeaning {
+    model: Arc<Model>,
     /// Vectors of tools by an external model, for queries that bring one of the same model.
     external: ExternalTable,
 }
 
-impl Hybrid {
+impl Searcher<ByWordsAndMeaning> {
     /// Creates a ranker with another model than the built-in one.
     pub fn new(model: Arc<Model>) -> Self {
-        Self { searcher: Searcher::new(Settings::default(), Some(model)), external: ExternalTable::default() }
-    }
-
-    /// Returns the memory of the index of `catalog` in bytes, without the tools.
-    pub fn index_bytes(&self, catalog: &Catalog) -> usize {
-        self.searcher.index(catalog).bytes()
+        Self::with_scoring(ByWordsAndMeaning::with_model(model), Settings::default())
     }
 }
 
-impl Default for Hybrid {
+impl ByWordsAndMeaning {
+    fn with_model(model: Arc<Model>) -> Self {
+        Self { model, external: ExternalTable::default() }
+    }
+}
+
+impl Default for ByWordsAndMeaning {
     fn default() -> Self {
-        Self::new(Arc::clone(Model::embedded()))
+        Self::with_model(Arc::clone(Model::embedded()))
     }
 }
 
-impl Ranker for Hybrid {
-    fn name(&self) -> &'static str {
-        "hybrid"
+impl Scoring for ByWordsAndMeaning {
+    const NAME: &'static str = "hybrid";
+
+    type Buffers = HybridBuffers;
+
+    fn vector_model(&self) -> Option<&Arc<Model>> {
+        Some(&self.model)
     }
 
-    fn learns_from_usage(&self) -> bool {
-        true
-    }
-
-    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
+    fn rank(&self, text: &str, query: &Query<'_>, view: &IndexView<'_>, buffers: &mut HybridBuffers) -> Ranking {
         let table = self.external.current();
         let external = query.vectors.and_then(|vectors| External::new(&table, query.text, vectors));
-        self.searcher.rank(query, catalog, selection, external)
+        buffers.rank(text, query, view, &self.model, external.as_ref())
     }
 
-    fn prepare(&self, catalog: &Catalog) {
-        self.searcher.index(catalog);
+    fn trim(buffers: &mut HybridBuffers) {
+        buffers.trim();
     }
 
     fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
@@ -75,24 +81,6 @@ impl Ranker for Hybrid {
 
     fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
         requests_of(query)
-    }
-}
-
-impl PersistentIndex for Hybrid {
-    fn index_key(&self) -> u64 {
-        self.searcher.index_key()
-    }
-
-    fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
-        self.searcher.index_to_bytes(catalog)
-    }
-
-    fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
-        self.searcher.parse_index(bytes)
-    }
-
-    fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
-        self.searcher.restore_index(catalog, index)
     }
 }
 

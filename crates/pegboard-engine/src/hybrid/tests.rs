@@ -1,6 +1,6 @@
 //! What must hold for words and meaning together.
 
-use pegboard_core::{RawTool, Server};
+use pegboard_core::{Catalog, Ranker, RawTool, Selection, Server};
 use proptest::prelude::*;
 
 use super::*;
@@ -113,7 +113,7 @@ fn vectors_are_small_and_only_where_they_are_needed() {
 
 /// The vectors of the index of `catalog`, in catalog order.
 fn vectors(ranker: &Hybrid, catalog: &Catalog) -> Vec<(String, crate::semantic::Vector)> {
-    let index = ranker.searcher.index(catalog);
+    let index = ranker.index(catalog);
     let view = index.view(&Selection::everything());
     let mut found = Vec::new();
     for part in &view.parts {
@@ -259,7 +259,7 @@ fn a_coarse_pass_keeps_the_best() {
     }
     let catalog = catalog(&lines);
     let ranker = Hybrid::default();
-    let index = ranker.searcher.index(&catalog);
+    let index = ranker.index(&catalog);
     let view = index.view(&Selection::everything());
     let coarse = scan::Scan { coarse_above: 0, kept: catalog.len() / 20 };
     let mut found = 0;

@@ -18,7 +18,7 @@ use super::{
     segment::Segment,
     settings::Settings,
 };
-use crate::{hybrid::External, semantic::Model};
+use crate::semantic::Model;
 
 /// A segment is merged into its neighbour if that is less than this many times larger.
 const SIZE_RATIO: usize = 4;
@@ -105,13 +105,13 @@ impl Index {
     /// Merges segments of similar size, and drops the removed tools of a segment that consists
     /// mostly of them.
     fn merge_segments(&mut self) {
-        self.parts.retain(|part| part.live() > 0);
+        self.parts.retain(|part| part.live_count() > 0);
         while let [.., before, last] = self.parts.as_slice()
-            && before.live() < SIZE_RATIO * last.live()
+            && before.live_count() < SIZE_RATIO * last.live_count()
         {
             self.merge_from(self.parts.len() - 2);
         }
-        if let Some(at) = self.parts.iter().position(|part| part.live() < part.segment.tools.len() / 2) {
+        if let Some(at) = self.parts.iter().position(|part| part.live_count() < part.segment.tools.len() / 2) {
             self.merge_from(at);
         }
         if self.parts.is_empty() {
@@ -140,7 +140,7 @@ impl Index {
             })
             .collect();
         let tools = parts.iter().map(SegmentView::tools).sum();
-        IndexView { parts, tools, settings: &self.settings, model: self.model.as_deref(), external: None }
+        IndexView { parts, tools, settings: &self.settings }
     }
 
     /// Returns the memory of the index in bytes, without the tools.
@@ -150,7 +150,7 @@ impl Index {
 }
 
 impl Part {
-    fn live(&self) -> usize {
+    fn live_count(&self) -> usize {
         self.segment.tools.len() - self.removed.as_ref().map_or(0, |removed| removed.count)
     }
 
@@ -201,10 +201,6 @@ pub(crate) struct IndexView<'a> {
     /// Number of visible tools.
     pub(crate) tools: usize,
     pub(crate) settings: &'a Settings,
-    /// The model of the segments' vectors.
-    pub(crate) model: Option<&'a Model>,
-    /// The vectors of the external model, if there is one.
-    pub(crate) external: Option<External<'a>>,
 }
 
 #[derive(Debug)]

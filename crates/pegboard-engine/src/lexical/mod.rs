@@ -18,48 +18,45 @@ pub(crate) mod segment;
 mod settings;
 mod vocabulary;
 
-use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
+use std::sync::Arc;
+
+use pegboard_core::{Query, Ranking};
 
 pub use self::{
     document::for_each_text,
     saved_index::ParsedIndex,
+    searcher::Searcher,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
-pub(crate) use self::{searcher::Searcher, vocabulary::letter_bits};
+use self::{index::IndexView, search::LexicalBuffers};
+pub(crate) use self::{searcher::Scoring, vocabulary::letter_bits};
+use crate::semantic::Model;
 
 /// The lexical half of [`Hybrid`](crate::Hybrid), as a separate ranker for comparison.
-#[derive(Debug, Default)]
-pub struct Lexical {
-    searcher: Searcher,
-}
+pub type Lexical = Searcher<ByWords>;
 
-impl Lexical {
+/// Scores tools by words.
+#[derive(Debug, Default)]
+pub struct ByWords(());
+
+impl Searcher<ByWords> {
     /// Creates a ranker with other settings than the tuned ones.
     pub fn new(settings: Settings) -> Self {
-        Self { searcher: Searcher::new(settings, None) }
-    }
-
-    /// Returns the memory of the index of `catalog` in bytes, without the tools.
-    pub fn index_bytes(&self, catalog: &Catalog) -> usize {
-        self.searcher.index(catalog).bytes()
+        Self::with_scoring(ByWords(()), settings)
     }
 }
 
-impl Ranker for Lexical {
-    fn name(&self) -> &'static str {
-        "lexical"
+impl Scoring for ByWords {
+    const NAME: &'static str = "lexical";
+
+    type Buffers = LexicalBuffers;
+
+    fn vector_model(&self) -> Option<&Arc<Model>> {
+        None
     }
 
-    fn learns_from_usage(&self) -> bool {
-        true
-    }
-
-    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        self.searcher.rank(query, catalog, selection, None)
-    }
-
-    fn prepare(&self, catalog: &Catalog) {
-        self.searcher.index(catalog);
+    fn rank(&self, text: &str, query: &Query<'_>, view: &IndexView<'_>, buffers: &mut LexicalBuffers) -> Ranking {
+        buffers.rank(text, query, view)
     }
 }
 

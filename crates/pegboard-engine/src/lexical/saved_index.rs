@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use pegboard_core::Catalog;
 
-use super::{Lexical, index::Index, searcher::Searcher, segment::Segment};
+use super::{
+    index::Index,
+    searcher::{Scoring, Searcher},
+    segment::Segment,
+};
 use crate::blocks::{Block, BlockError, BlockKind, BlockWriter, PersistentIndex, checksum};
 
 /// Incremented with every change of the sections.
@@ -23,14 +27,13 @@ pub struct ParsedIndex {
     segment: Segment,
 }
 
-/// The implementation of [`PersistentIndex`] that the rankers share.
-impl Searcher {
-    pub(crate) fn index_key(&self) -> u64 {
-        let model = self.model.as_ref().map(|model| model.checksum());
+impl<S: Scoring> PersistentIndex for Searcher<S> {
+    fn index_key(&self) -> u64 {
+        let model = self.scoring.vector_model().map(|model| model.checksum());
         checksum(format!("{} {:?} {model:?}", env!("CARGO_PKG_VERSION"), self.settings).as_bytes())
     }
 
-    pub(crate) fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
+    fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
         let index = self.index(catalog);
         let segment = index.only_segment()?;
         let is_in_order = segment.tools.len() == catalog.len()
@@ -42,18 +45,18 @@ impl Searcher {
         is_in_order.then(|| writer.finish())
     }
 
-    pub(crate) fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
+    fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
         let kind = kind(self);
         let block = Block::parse(kind, bytes)?;
         let [identities, tools] = block.numbers(IDENTITIES, u64::from_le_bytes)?[..] else {
             return Err(BlockError::Damaged { part: IDENTITIES });
         };
         let tools = usize::try_from(tools).map_err(|_| BlockError::Damaged { part: IDENTITIES })?;
-        let segment = Segment::read(&block, tools, self.model.as_deref())?;
+        let segment = Segment::read(&block, tools, self.scoring.vector_model().map(Arc::as_ref))?;
         Ok(ParsedIndex { key: kind.key, identities, tools, segment })
     }
 
-    pub(crate) fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
+    fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
         let ParsedIndex { key, identities: known, tools: count, mut segment } = index;
         if key != self.index_key() {
             return Err(BlockError::Key);
@@ -62,31 +65,13 @@ impl Searcher {
             return Err(BlockError::Catalog);
         }
         segment.tools = catalog.iter().cloned().collect();
-        let index = Index::from_segment(segment, Arc::clone(&self.settings), self.model.clone());
+        let index = Index::from_segment(segment, Arc::clone(&self.settings), self.scoring.vector_model().cloned());
         self.indexes.insert(catalog, index);
         Ok(())
     }
 }
 
-impl PersistentIndex for Lexical {
-    fn index_key(&self) -> u64 {
-        self.searcher.index_key()
-    }
-
-    fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
-        self.searcher.index_to_bytes(catalog)
-    }
-
-    fn parse_index(&self, bytes: &[u8]) -> Result<ParsedIndex, BlockError> {
-        self.searcher.parse_index(bytes)
-    }
-
-    fn restore_index(&self, catalog: &Catalog, index: ParsedIndex) -> Result<(), BlockError> {
-        self.searcher.restore_index(catalog, index)
-    }
-}
-
-fn kind(ranker: &Searcher) -> BlockKind {
+fn kind(ranker: &impl PersistentIndex) -> BlockKind {
     BlockKind { name: "PEGINDEX", version: VERSION, key: ranker.index_key() }
 }
 
@@ -109,7 +94,7 @@ mod tests {
         super::tests::{OFFICE, any_query, any_tool, catalog},
         *,
     };
-    use crate::{Hybrid, Model, lexical::Settings};
+    use crate::{Hybrid, Lexical, Model, lexical::Settings};
 
     fn ranking(ranker: &dyn Ranker, catalog: &Catalog, query: &str) -> String {
         let query = Query { explain: true, ..Query::new(query).limit(100) };

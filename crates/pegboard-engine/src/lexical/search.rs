@@ -15,7 +15,7 @@ use super::{
     scorer::{Candidate, Scorer, compare},
     segment::FULL_IMPACT,
 };
-use crate::{hybrid::combine::HybridBuffers, scores};
+use crate::scores;
 
 /// Minimum score of hits that are named exactly, which other hits only approach.
 pub(crate) const NAMED: f32 = scores::NAMED as f32;
@@ -32,34 +32,19 @@ const STEP_QUOTED: f32 = 0.03;
 
 /// The buffers of a query, reused by the next one.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers {
+pub(crate) struct LexicalBuffers {
     pub(crate) plan: Plan,
     pub(crate) scorer: Scorer,
     pub(crate) mentions: Mentions,
     intents: Vec<u32>,
     for_intents: Vec<Candidate>,
     pub(crate) fused: Vec<Candidate>,
-    pub(crate) both: HybridBuffers,
 }
 
-impl Buffers {
+impl LexicalBuffers {
     /// Ranks `query`, whose text with composed characters is `text`.
     pub(crate) fn rank(&mut self, text: &str, query: &Query<'_>, view: &IndexView<'_>) -> Ranking {
         self.plan_for(text, view);
-        match view.model {
-            Some(model) => self.rank_by_both(text, query, view, model),
-            None => self.rank_by_words(text, query, view),
-        }
-    }
-
-    /// Plans the terms of the query.
-    pub(crate) fn plan_for(&mut self, text: &str, view: &IndexView<'_>) {
-        self.plan.make(text, view);
-        self.mentions.search(text, view);
-        self.weigh_names_in_words(view);
-    }
-
-    fn rank_by_words(&mut self, text: &str, query: &Query<'_>, view: &IndexView<'_>) -> Ranking {
         // Not more than there are tools, whatever the limit.
         let limit = query.limit.min(view.tools);
         let (mut total, _) = self.score(text, limit, view);
@@ -81,10 +66,11 @@ impl Buffers {
         ranking.withheld_below(query.least_confidence.unwrap_or(0.0))
     }
 
-    /// Frees large buffers before they are kept for reuse: a large query on a large catalog must
-    /// not occupy memory permanently.
-    pub(crate) fn trim(&mut self) {
-        self.both.trim();
+    /// Plans the terms of the query.
+    pub(crate) fn plan_for(&mut self, text: &str, view: &IndexView<'_>) {
+        self.plan.make(text, view);
+        self.mentions.search(text, view);
+        self.weigh_names_in_words(view);
     }
 
     /// Returns whether the query has several intents.

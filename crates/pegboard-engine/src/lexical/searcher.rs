@@ -1,35 +1,78 @@
-//! The indexes of catalog snapshots, and the search over them that the rankers share.
+//! A ranker over the indexes of catalog snapshots; how it scores tools is a parameter.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+};
 
 use pegboard_core::{
-    Catalog, Query, QueryError, Ranking, Selection, SnapshotCache, locks::lock, naming, ranking::MAX_QUERY_BYTES,
+    Catalog, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache, ToolVectors, locks::lock, naming,
+    ranking::MAX_QUERY_BYTES,
 };
 
 use super::{
     index::{Index, IndexView},
-    search::Buffers,
     settings::Settings,
 };
-use crate::{hybrid::External, semantic::Model};
+use crate::semantic::Model;
 
 /// Maximum number of buffers that are kept for reuse; more queries rarely run at once.
 const KEPT_BUFFERS: usize = 16;
 
-/// Searches catalogs by words, and with a model also by meaning.
-#[derive(Debug, Default)]
-pub(crate) struct Searcher {
+/// How the tools of an index are scored.
+pub(crate) trait Scoring: Debug + Send + Sync {
+    /// The name of the ranker.
+    const NAME: &'static str;
+
+    /// The buffers of a query, reused by the next one.
+    type Buffers: Debug + Default + Send;
+
+    /// Returns the model whose vectors of tools the index holds, if there is one.
+    fn vector_model(&self) -> Option<&Arc<Model>>;
+
+    /// Ranks the tools of `view` for `query`, whose text with composed characters is `text`.
+    fn rank(&self, text: &str, query: &Query<'_>, view: &IndexView<'_>, buffers: &mut Self::Buffers) -> Ranking;
+
+    /// Frees large buffers before they are kept for reuse.
+    fn trim(buffers: &mut Self::Buffers) {
+        let _ = buffers;
+    }
+
+    /// Implements [`Ranker::use_vectors`].
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        let _ = vectors;
+        false
+    }
+
+    /// Implements [`Ranker::requests`].
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        let _ = query;
+        Vec::new()
+    }
+}
+
+/// A ranker with an index for each catalog snapshot that is in use.
+#[derive(Debug)]
+#[expect(private_bounds, reason = "other crates choose among the ways of scoring, and cannot add one")]
+pub struct Searcher<S: Scoring> {
+    pub(crate) scoring: S,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) model: Option<Arc<Model>>,
     pub(crate) indexes: SnapshotCache<Index>,
     // Boxed, so that the pool moves pointers instead of buffers.
     #[expect(clippy::vec_box)]
-    buffers: Mutex<Vec<Box<Buffers>>>,
+    buffers: Mutex<Vec<Box<S::Buffers>>>,
 }
 
-impl Searcher {
-    pub(crate) fn new(settings: Settings, model: Option<Arc<Model>>) -> Self {
-        Self { settings: Arc::new(settings), model, ..Self::default() }
+#[expect(private_bounds, reason = "see the type")]
+impl<S: Scoring> Searcher<S> {
+    pub(crate) fn with_scoring(scoring: S, settings: Settings) -> Self {
+        let (indexes, buffers) = (SnapshotCache::default(), Mutex::default());
+        Self { scoring, settings: Arc::new(settings), indexes, buffers }
+    }
+
+    /// Returns the memory of the index of `catalog` in bytes, without the tools.
+    pub fn index_bytes(&self, catalog: &Catalog) -> usize {
+        self.index(catalog).bytes()
     }
 
     /// Returns the index of `catalog`, made from an older one where few tools changed.
@@ -41,32 +84,55 @@ impl Searcher {
                     return index.with_changes(changes);
                 }
             }
-            Index::build(catalog.iter().cloned().collect(), Arc::clone(&self.settings), self.model.clone())
+            let model = self.scoring.vector_model().cloned();
+            Index::build(catalog.iter().cloned().collect(), Arc::clone(&self.settings), model)
         })
     }
 
-    pub(crate) fn rank(
-        &self,
-        query: &Query<'_>,
-        catalog: &Catalog,
-        selection: &Selection,
-        external: Option<External<'_>>,
-    ) -> Result<Ranking, QueryError> {
-        let text = naming::composed(query.checked(MAX_QUERY_BYTES)?);
-        let index = self.index(catalog);
-        let view = IndexView { external, ..index.view(selection) };
-        Ok(self.with_buffers(|buffers| buffers.rank(&text, query, &view)))
-    }
-
-    pub(crate) fn with_buffers<T>(&self, work: impl FnOnce(&mut Buffers) -> T) -> T {
+    fn with_buffers<T>(&self, work: impl FnOnce(&mut S::Buffers) -> T) -> T {
         // Buffers are only returned intact, so poison does not matter.
         let mut buffers = lock(&self.buffers).pop().unwrap_or_default();
         let result = work(&mut buffers);
-        buffers.trim();
+        S::trim(&mut buffers);
         let mut pool = lock(&self.buffers);
         if pool.len() < KEPT_BUFFERS {
             pool.push(buffers);
         }
         result
+    }
+}
+
+impl<S: Scoring + Default> Default for Searcher<S> {
+    fn default() -> Self {
+        Self::with_scoring(S::default(), Settings::default())
+    }
+}
+
+impl<S: Scoring> Ranker for Searcher<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn learns_from_usage(&self) -> bool {
+        true
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
+        let text = naming::composed(query.checked(MAX_QUERY_BYTES)?);
+        let index = self.index(catalog);
+        let view = index.view(selection);
+        Ok(self.with_buffers(|buffers| self.scoring.rank(&text, query, &view, buffers)))
+    }
+
+    fn prepare(&self, catalog: &Catalog) {
+        self.index(catalog);
+    }
+
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        self.scoring.use_vectors(vectors)
+    }
+
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        self.scoring.requests(query)
     }
 }

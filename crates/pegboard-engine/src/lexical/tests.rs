@@ -1,4 +1,4 @@
-use pegboard_core::{Fallback, Field, RawTool, Server, naming};
+use pegboard_core::{Catalog, Fallback, Field, Query, QueryError, Ranker, RawTool, Selection, Server, naming};
 use proptest::prelude::*;
 
 use super::*;
