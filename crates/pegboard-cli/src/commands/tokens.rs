@@ -123,15 +123,15 @@ impl Row {
         let mut session = session.map_err(|error| CliError::new(error.to_string()))?;
         let list: Vec<Value> = session.visible().iter().map(|tool| tool.to_json()).collect();
         let first_list = count(&Value::from(list).to_string());
-        let search = search_tool(dialect);
-        let mut answers: Vec<f64> = queries
-            .iter()
-            .map(|query| {
-                let tokens = count(&session.call(search, &json!({"query": query})).reply.to_text());
-                progress.step();
-                tokens as f64
-            })
-            .collect();
+        // `gateway` lists a small catalog whole, and has no search then.
+        let search = session.search_name().map(str::to_owned);
+        let mut answers: Vec<f64> = Vec::new();
+        for query in queries {
+            if let Some(search) = &search {
+                answers.push(count(&session.call(search, &json!({"query": query})).reply.to_text()) as f64);
+            }
+            progress.step();
+        }
         answers.sort_by(f64::total_cmp);
         Ok(Self { dialect: dialect.as_str(), first_list, prompt: count(&session.prompt()), answers })
     }
@@ -257,17 +257,6 @@ impl Report {
     }
 }
 
-fn search_tool(dialect: DialectName) -> &'static str {
-    match dialect {
-        DialectName::Explicit | DialectName::Bridge => "search_tools",
-        DialectName::Gateway => "search_available_tools",
-        DialectName::Select | DialectName::Ranked => "tool_search",
-        DialectName::Schema => "ToolSearch",
-        // It has no search, and cannot be selected here.
-        DialectName::Code => "get_api_spec",
-    }
-}
-
 /// Returns the words of tool names throughout the catalog, as queries of users who want these
 /// tools.
 fn queries(catalog: &Catalog) -> Vec<String> {
@@ -297,6 +286,20 @@ mod tests {
         let counts = [0, 1, 10_000, 20_000, 50_000, 1_000_000].map(query_count);
         assert_eq!(counts, [100, 100, 100, 50, 20, 20]);
     }
+
+    /// The error about an unknown tool is not the answer to a search.
+    #[test]
+    fn a_catalog_that_is_listed_whole_has_no_answers() {
+        let tool = RawTool { name: "read".to_owned(), description: "Reads".to_owned(), ..RawTool::default() };
+        let catalog = Catalog::from_tools(vec![tool]).0;
+        let (tokenizer, progress) = (Tokenizer::load().expect("a tokenizer"), Progress::new(1, "counting"));
+        let answers = |dialect: DialectName| {
+            let row = Row::measure(dialect, &catalog, &["read".to_owned()], &tokenizer, &progress);
+            row.expect("a row").answers.len()
+        };
+        assert_eq!(DialectName::ALL.map(answers), [1, 0, 1, 1, 1, 1]);
+    }
+
     #[test]
     fn the_estimate_for_a_gateway_has_its_names_and_nothing_else() {
         let tool = |server: &str, name: &str| RawTool {
