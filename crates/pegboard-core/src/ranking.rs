@@ -318,6 +318,12 @@ pub trait Ranker: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether its hits are all tools that match, as with a pattern, rather than the best of
+    /// a ranking without a natural end.
+    fn returns_all_matches(&self) -> bool {
+        false
+    }
+
     /// Prepares the index for `catalog`, so that the first query does not wait for it.
     fn prepare(&self, catalog: &Catalog) {
         let _ = catalog;

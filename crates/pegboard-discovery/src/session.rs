@@ -74,9 +74,7 @@ impl Session {
         ranker: Arc<dyn Ranker>,
     ) -> Result<Self, SessionError> {
         let session = Self::expecting(dialect, settings, catalog, selection, ranker);
-        // The others have an answer for that.
-        let needs_tools = matches!(dialect, DialectName::Select | DialectName::Explicit | DialectName::Bridge);
-        if needs_tools && !session.has_deferred_tools() {
+        if session.dialect().needs_tools() && !session.has_deferred_tools() {
             return Err(SessionError::NoTools);
         }
         Ok(session)

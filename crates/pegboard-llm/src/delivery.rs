@@ -82,16 +82,6 @@ pub struct DeliveryError {
     pub reason: &'static str,
 }
 
-/// Whether a search of this dialect loads tools, so that its result can hold them.
-fn loads_by_search(dialect: DialectName) -> bool {
-    matches!(dialect, DialectName::Select | DialectName::Schema | DialectName::Gateway)
-}
-
-/// Whether the visible list of a dialect never changes.
-fn is_constant(dialect: DialectName) -> bool {
-    matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Code)
-}
-
 /// A reason against a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
@@ -107,11 +97,12 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
     let is_expressible = model.provider.wire().format().deliveries().contains(&delivery);
     let capabilities = model.capabilities();
     let is_unknown = |support: Support| support == Support::Unknown;
+    let has_fixed_list = dialect.dialect().has_fixed_list();
     match delivery {
         Delivery::Inject => None,
-        Delivery::Constant => (!is_constant(dialect)).then_some(Impossible("the tool list of this dialect changes")),
+        Delivery::Constant => (!has_fixed_list).then_some(Impossible("the tool list of this dialect changes")),
         Delivery::Reference if !is_expressible => Some(Impossible("only the Anthropic API has tool references")),
-        Delivery::Reference if is_constant(dialect) => Some(Impossible("this dialect does not load tools")),
+        Delivery::Reference if has_fixed_list => Some(Impossible("this dialect does not load tools")),
         Delivery::Reference => {
             let reason = "the model is not known to support tool references";
             is_unknown(capabilities.references).then_some(Unverified(reason))
@@ -119,7 +110,7 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
         Delivery::ClientNative if !is_expressible => {
             Some(Impossible("only the OpenAI Responses API has client-executed tool search"))
         }
-        Delivery::ClientNative if !loads_by_search(dialect) => {
+        Delivery::ClientNative if !dialect.dialect().loads_by_search() => {
             Some(Impossible("a search of this dialect does not load tools"))
         }
         Delivery::ClientNative => {

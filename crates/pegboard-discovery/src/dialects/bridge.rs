@@ -66,6 +66,14 @@ impl Dialect for Bridge {
         "hybrid"
     }
 
+    fn needs_tools(&self) -> bool {
+        true
+    }
+
+    fn has_fixed_list(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let mut tools = vec![ToolDefinition {
             name: SEARCH.to_owned(),

@@ -32,6 +32,10 @@ impl Dialect for Code {
         "hybrid"
     }
 
+    fn has_fixed_list(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         [HostTool::GetApiSpec, HostTool::ExecuteShellCommand].map(HostTool::definition).into()
     }

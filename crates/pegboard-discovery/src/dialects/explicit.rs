@@ -35,6 +35,10 @@ impl Dialect for Explicit {
         "regex"
     }
 
+    fn needs_tools(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let tool = |name: &str, description: &str, input_schema: Value| ToolDefinition {
             name: name.to_owned(),
@@ -125,8 +129,7 @@ fn search(arguments: &Value, view: &DialectView<'_>) -> Outcome {
     let Some(query) = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty()) else {
         return Outcome::text("Error: query parameter is required");
     };
-    // A pattern means all that match; a ranking ends somewhere.
-    let limit = if view.ranker.name() == "regex" { usize::MAX } else { MAX_RANKED };
+    let limit = if view.ranker.returns_all_matches() { usize::MAX } else { MAX_RANKED };
     let ranking = match view.rank(&Query::new(query).limit(limit).least_confidence(0.0)) {
         Ok(ranking) => ranking,
         Err(error @ QueryError::InvalidRegex { .. }) => return Outcome::json(json!({"error": error.to_string()})),

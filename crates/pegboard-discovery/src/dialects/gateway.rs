@@ -44,6 +44,10 @@ impl Dialect for Gateway {
         true
     }
 
+    fn loads_by_search(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         if !is_limited(view) {
             return Vec::new();

@@ -138,6 +138,22 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
     /// Returns the ranker that the document of the dialect describes.
     fn default_ranker(&self) -> &'static str;
 
+    /// Returns whether a session needs tools to search for, because the dialect has no answer for
+    /// a catalog without any.
+    fn needs_tools(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a search loads tools, so that its result can hold their definitions.
+    fn loads_by_search(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the visible list never changes.
+    fn has_fixed_list(&self) -> bool {
+        false
+    }
+
     /// Returns the meta-tools that the model sees now.
     fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition>;
 

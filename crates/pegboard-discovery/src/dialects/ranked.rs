@@ -32,6 +32,10 @@ impl Dialect for Ranked {
         "sequence"
     }
 
+    fn has_fixed_list(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let (default, most) = (view.settings.default_limit, view.settings.max_limit);
         let search = ToolDefinition {

@@ -37,6 +37,10 @@ impl Dialect for SchemaSearch {
         tool.origin() == Origin::Mcp
     }
 
+    fn loads_by_search(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         vec![ToolDefinition {
             name: SEARCH.to_owned(),

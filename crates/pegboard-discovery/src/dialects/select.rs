@@ -29,6 +29,14 @@ impl Dialect for Select {
         "keyword"
     }
 
+    fn needs_tools(&self) -> bool {
+        true
+    }
+
+    fn loads_by_search(&self) -> bool {
+        true
+    }
+
     fn meta_tools(&self, _view: &DialectView<'_>) -> Vec<ToolDefinition> {
         vec![ToolDefinition {
             name: SEARCH.to_owned(),

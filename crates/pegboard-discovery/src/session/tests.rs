@@ -1,7 +1,7 @@
 mod code;
 mod spellings;
 
-use pegboard_core::RawTool;
+use pegboard_core::{Hit, Query, QueryError, Ranking, RawTool};
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -526,4 +526,35 @@ fn answers_carry_what_was_found() {
     let message = json!({"query": "send message channel"});
     // Hits far below the best score are left out.
     check(DialectName::Bridge, &[("search_tools", message, &["send_message"])]);
+}
+
+/// Lists all tools, under the name of a ranking; `bool` says whether it returns all matches.
+#[derive(Debug)]
+struct Listing(bool);
+
+impl Ranker for Listing {
+    fn name(&self) -> &'static str {
+        "regex"
+    }
+
+    fn returns_all_matches(&self) -> bool {
+        self.0
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+        let hit = |tool: &Arc<Tool>| Hit { tool: Arc::clone(tool), score: 1.0, why: Vec::new() };
+        Ok(Ranking { hits: catalog.iter().take(query.limit).map(hit).collect(), ..Ranking::default() })
+    }
+}
+
+#[test]
+fn explicit_shows_all_matches_of_a_pattern_and_ten_of_a_ranking() {
+    let tools: Vec<RawTool> = (0..12).map(|at| RawTool { name: format!("tool_{at}"), ..RawTool::default() }).collect();
+    for (returns_all, expected) in [(true, 12), (false, 10)] {
+        let (catalog, selection) = (Catalog::from_tools(tools.clone()).0, Selection::everything());
+        let ranker = Arc::new(Listing(returns_all));
+        let session = Session::new(DialectName::Explicit, Settings::default(), catalog, selection, ranker);
+        let answer = session.expect("a session").call("search_tools", &json!({"query": "tool"}));
+        assert_eq!(answer.reply.to_json()["found"], expected);
+    }
 }

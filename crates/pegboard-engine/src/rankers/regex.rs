@@ -70,6 +70,10 @@ impl Ranker for RegexRanker {
         "regex"
     }
 
+    fn returns_all_matches(&self) -> bool {
+        true
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = query.checked_length(MAX_QUERY_BYTES)?;
         if text.is_empty() {

@@ -96,6 +96,10 @@ impl Ranker for UsageRanker {
         self.ranker.reads_required_words()
     }
 
+    fn returns_all_matches(&self) -> bool {
+        self.ranker.returns_all_matches()
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let raised = self.visible_boosts(query, catalog, selection);
         if raised.is_empty() {

@@ -7,7 +7,7 @@ use pegboard_core::{
 };
 
 use super::{words, *};
-use crate::{Hybrid, Lexical};
+use crate::{Hybrid, Keyword, Lexical, RegexRanker};
 
 pub(super) const DAY: u64 = 86_400;
 
@@ -208,4 +208,18 @@ fn what_is_withheld_comes_out_for_nearly_the_same_words_only() {
     assert_eq!((ids(&same), same.withheld.len(), same.confidence), (vec!["desk/create_ticket"], 0, Some(0.2)));
     let like = rank("file a ticket for the printer");
     assert_eq!((like.hits.len(), like.withheld.len()), (0, 3));
+}
+
+#[test]
+fn abilities_of_the_ranker_below_are_passed_on() {
+    let check = |inner: Arc<dyn Ranker>| {
+        let outer = UsageRanker::new(Arc::clone(&inner), Arc::new(At(Habits::default(), 0)));
+        let abilities = |ranker: &dyn Ranker| {
+            (ranker.learns_from_usage(), ranker.reads_required_words(), ranker.returns_all_matches())
+        };
+        assert_eq!((outer.name(), abilities(&outer)), (inner.name(), abilities(&*inner)));
+    };
+    check(Arc::new(RegexRanker::default()));
+    check(Arc::new(Keyword::default()));
+    check(Arc::new(Hybrid::default()));
 }

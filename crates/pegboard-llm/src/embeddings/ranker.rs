@@ -87,6 +87,10 @@ impl Ranker for EmbeddingRanker {
         self.inner.reads_required_words()
     }
 
+    fn returns_all_matches(&self) -> bool {
+        self.inner.returns_all_matches()
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         self.note_catalog(catalog, false);
         self.inner.rank(query, catalog, selection)
