@@ -52,7 +52,7 @@ pub(crate) struct ProxyArgs {
 fn parse_upstream(text: &str) -> Result<(Route, String), String> {
     let (name, url) = text.split_once('=').ok_or("expected `ROUTE=URL`")?;
     let route = Route::from_name(name)
-        .ok_or_else(|| format!("unknown route `{name}`; routes are anthropic, openai, gemini"))?;
+        .ok_or_else(|| format!("unknown route `{name}`; routes are {}", Route::NAMES.join(", ")))?;
     if !pegboard_config::web::is_url(url) {
         return Err(format!("`{url}` is not a URL that begins with `http://` or `https://`"));
     }
