@@ -193,7 +193,8 @@ impl CustomTool {
     /// let tool = CustomTool::typed("get_weather", "The weather of a city", async |place: Place| {
     ///     Ok(format!("sunny in {}", place.city))
     /// })
-    /// .with_hint("forecast");
+    /// .with_hint("forecast")
+    /// .with_prompt_instructions("Only for the next seven days.");
     /// ```
     pub fn typed<A, R, F, Fut>(name: impl Into<String>, description: impl Into<String>, work: F) -> Self
     where

@@ -20,15 +20,16 @@
 //!
 //! let tool = RawTool { name: "get_weather".into(), ..RawTool::default() };
 //! let (catalog, _) = Catalog::from_tools(vec![tool]);
-//! let session = Session::new(DialectName::Select, Settings::default(), catalog, Selection::everything(), ranker)?;
+//! let (settings, selection) = (Settings::default(), Selection::everything());
+//! let session = Session::expecting(DialectName::Select, settings, Catalog::default(), selection, ranker);
 //! let mut search = ToolSearch::new(session);
 //!
+//! search.before_run(catalog);
 //! let mut chat = OpenAiChat { messages: vec![] };
 //! let prepared = search.before_model(&mut chat);
 //! assert_eq!(prepared.visible[0].name, "tool_search");
 //! assert_eq!(prepared.deferred, ["get_weather"]);
 //! assert_eq!(chat.messages.len(), 1, "the reminder");
-//! # Ok::<(), pegboard_discovery::SessionError>(())
 //! ```
 
 use std::sync::Arc;

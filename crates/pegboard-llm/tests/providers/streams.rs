@@ -96,12 +96,15 @@ async fn plain_compatible_endpoints() {
             let provider = provider::Provider::start(script(dialect, delivery).without(Check::Auth));
             let client = Client::without_key(model.provider).expect("a client");
             let client = client.with_base_url(format!("{}/v1/", provider.url()));
+            let client = client.with_header("x-team", Secret::new("search"));
             let mut conversation = Conversation::new(model, session(dialect), None).expect("a conversation");
             assert_eq!(conversation.choice().delivery, delivery);
             conversation.say("What is the weather in Rome?");
             let (turn, _) = converse(&mut conversation, &client, is_streamed).await;
             assert!(turn.text.contains("It is sunny in Rome"), "{turn:?}");
-            assert!(provider.requests().iter().all(|request| request.header("authorization").is_none()));
+            for request in provider.requests() {
+                assert_eq!((request.header("authorization"), request.header("x-team")), (None, Some("search")));
+            }
             provider.assert_clean();
         }
     }
