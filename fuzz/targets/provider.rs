@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let wire = model.provider.wire();
     // Like the client: an answer that is not JSON is none.
     let answer = if kind >= 128 { serde_json::from_slice(bytes).ok() } else { streamed(wire, bytes) };
-    let Some(turn) = answer.and_then(|answer| wire.turn(&answer).ok()) else { return };
+    let Some(turn) = answer.and_then(|answer| wire.read_turn(&answer).ok()) else { return };
     check_conversation(model, &turn);
 });
 

@@ -86,8 +86,7 @@ pub fn brief(text: &str, most: usize) -> String {
     bounded(&line(start), most).into_owned()
 }
 
-/// Whether [`clean`] would leave `text` as it is, for all that can be told at a glance.
-/// Texts that need a closer look are not.
+/// Returns whether [`clean`] certainly leaves `text` as it is, by a quick check of its characters.
 fn is_plainly_clean(text: &str, is_multi_line: bool) -> bool {
     let is_break = |c: char| c == '\n' || c == '\t';
     !text.chars().any(|c| if is_break(c) { !is_multi_line } else { needs_a_look(c) })

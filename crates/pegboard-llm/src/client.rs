@@ -381,7 +381,7 @@ impl Client {
         }
         let answer =
             if is_streamed { self.read_stream(wire, response, on_delta).await } else { self.read_json(response).await };
-        answer.and_then(|answer| Ok(wire.turn(&answer)?)).map_err(|error| (error, asked))
+        answer.and_then(|answer| Ok(wire.read_turn(&answer)?)).map_err(|error| (error, asked))
     }
 
     fn headers(&self) -> HeaderMap {

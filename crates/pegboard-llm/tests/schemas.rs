@@ -224,7 +224,7 @@ fn call(pairing: Pairing, wire: Wire, tools: &[Value]) -> Value {
 
 /// Takes in a turn and answers its one call.
 fn take_in(about: &str, conversation: &mut Conversation, answer: &Value) {
-    let turn: Turn = conversation.wire().turn(answer).expect("a turn");
+    let turn: Turn = conversation.wire().read_turn(answer).expect("a turn");
     conversation.record_turn(&turn);
     let [call] = &turn.calls[..] else { panic!("{about}: not one call in {turn:?}") };
     let result = match conversation.call(call) {

@@ -59,7 +59,6 @@ pub struct Searcher<S: Scoring> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) indexes: SnapshotCache<Index>,
     // Boxed, so that the pool moves pointers instead of buffers.
-    #[expect(clippy::vec_box)]
     buffers: Mutex<Vec<Box<S::Buffers>>>,
 }
 

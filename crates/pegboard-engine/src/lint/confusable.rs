@@ -189,25 +189,25 @@ pub(super) fn check(pass: &LintPass<'_>, groups: &Groups, findings: &mut Vec<Fin
 
 /// Describes words that would distinguish the members of a group.
 fn describe_differences(pass: &LintPass<'_>, members: &[usize]) -> String {
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     // Each member is compared with all others, so only the first ones of a large group are.
     for at in members.iter().take(MAX_COMPARED) {
-        if told.len() == MAX_LISTED {
+        if listed.len() == MAX_LISTED {
             break;
         }
         let others: Vec<usize> = members.iter().copied().filter(|other| other != at).collect();
         let words = pass.corpus.distinguishing_words(pass.tools[*at], &others, &pass.words, WORDS);
         if !words.is_empty() {
-            told.push(format!("`{}` with {}", pass.tools[*at].id(), quoted(&words)));
+            listed.push(format!("`{}` with {}", pass.tools[*at].id(), quoted(&words)));
         }
     }
-    match told.is_empty() {
+    match listed.is_empty() {
         true => {
             "their descriptions do not differ: keep one tool, or say in each description when to use it rather than \
              the others"
                 .to_owned()
         }
-        false => format!("begin each description with what distinguishes the tool: {}", told.join("; ")),
+        false => format!("begin each description with what distinguishes the tool: {}", listed.join("; ")),
     }
 }
 

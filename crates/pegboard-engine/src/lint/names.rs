@@ -68,7 +68,7 @@ fn refused(pass: &LintPass<'_>, at: usize, tool: &Tool) -> Option<Finding> {
             bad.push(shown);
         }
     }
-    let mended = naming::to_provider_name(name);
+    let valid = naming::to_provider_name(name);
     if bad.is_empty() {
         let first = name.chars().next().filter(|c| !c.is_ascii_alphabetic() && *c != '_')?;
         let message = format!("its name begins with `{first}`, which some providers reject");
@@ -76,9 +76,9 @@ fn refused(pass: &LintPass<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     }
     bad.truncate(5);
     let message = format!("its name has {}; providers accept only letters, digits, `_` and `-`", bad.join(", "));
-    let has_letters = mended.chars().any(|c| c.is_ascii_alphanumeric());
+    let has_letters = valid.chars().any(|c| c.is_ascii_alphanumeric());
     let suggestion = match has_letters {
-        true => format!("rename it to `{mended}`; put the display name into the title"),
+        true => format!("rename it to `{valid}`; put the display name into the title"),
         false => "use a name in Latin letters; put the display name into the title".to_owned(),
     };
     Some(pass.finding(Rule::UnsafeName, at, message, suggestion))

@@ -101,7 +101,7 @@ impl Cache {
     ///
     /// # Errors
     /// If a file cannot be written; existing entries are kept.
-    pub fn keep(&self, entries: &[(Fingerprint, &Direction)]) -> io::Result<()> {
+    pub fn save(&self, entries: &[(Fingerprint, &Direction)]) -> io::Result<()> {
         for body in bodies(entries.iter().map(|(name, row)| (self.entry_name(*name), *row))) {
             self.store.save(&name_of(&body), &body)?;
         }

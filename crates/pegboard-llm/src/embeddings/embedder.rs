@@ -137,7 +137,7 @@ impl Embedder {
         let Some(cache) = self.cache.clone().filter(|_| !rows.is_empty()) else { return };
         let kept = tokio::task::spawn_blocking(move || {
             let rows: Vec<(Fingerprint, &Direction)> = rows.iter().map(|(name, row)| (*name, &**row)).collect();
-            cache.keep(&rows)
+            cache.save(&rows)
         });
         if let Ok(Err(error)) = kept.await {
             tracing::warn!(%error, "cannot save embeddings");

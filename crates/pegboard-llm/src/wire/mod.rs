@@ -239,7 +239,7 @@ impl Wire {
     ///
     /// # Errors
     /// When a required field is missing, or the provider reports an error.
-    pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
+    pub fn read_turn(self, answer: &Value) -> Result<Turn, WireError> {
         let mut turn = self.format().read(answer)?;
         turn.echo = repair::repaired_echo(self, &turn.echo);
         Ok(turn)

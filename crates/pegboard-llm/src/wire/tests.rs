@@ -13,7 +13,7 @@ fn check(wire: Wire, events: &[Value], expected: &str) {
         Ok(())
     };
     let answer = collected().and_then(|()| collector.finish());
-    let found = match answer.and_then(|answer| wire.turn(&answer)) {
+    let found = match answer.and_then(|answer| wire.read_turn(&answer)) {
         Ok(Turn { text, usage, .. }) => format!("{text} {}/{}/{}", usage.input, usage.cached, usage.output),
         Err(error) => error.to_string(),
     };
@@ -73,7 +73,7 @@ fn calls_are_told_apart_by_index_and_by_number() {
             collector.event("", &data).expect("an event");
         }
         collector.event("", &end).expect("an event");
-        let turn = Wire::Chat.turn(&collector.finish().expect("an answer")).expect("a turn");
+        let turn = Wire::Chat.read_turn(&collector.finish().expect("an answer")).expect("a turn");
         let found: Vec<(&str, Value)> =
             turn.calls.iter().map(|call| (call.name.as_str(), call.arguments.clone())).collect();
         assert_eq!(found, expected, "{pieces:?}");

@@ -40,9 +40,9 @@ pub(super) fn run() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let (tell, news) = mpsc::channel();
-    let told = tell.clone();
+    let tell_end = tell.clone();
     thread::spawn(move || {
-        let _ = told.send(Some(processes::wait_for(&mut watcher)));
+        let _ = tell_end.send(Some(processes::wait_for(&mut watcher)));
     });
     thread::spawn(move || {
         wait_until_orphaned();

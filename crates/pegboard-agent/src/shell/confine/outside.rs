@@ -209,12 +209,12 @@ impl OutputStreams {
         let (tell, ends) = mpsc::channel();
         let new = || Arc::new(Mutex::new(Stream { ready: None, kept: HeadAndTail::new(limit) }));
         let streams = Self { stdout: new(), stderr: new(), ends };
-        let (out, err, told) = (Arc::clone(&streams.stdout), Arc::clone(&streams.stderr), tell.clone());
+        let (out, err, stdout_ended) = (Arc::clone(&streams.stdout), Arc::clone(&streams.stderr), tell.clone());
         thread::spawn(move || {
             let mut stdout = BufReader::new(stdout);
             expect_ready(&mut stdout, &out);
             drain(stdout, &out);
-            let _ = told.send(());
+            let _ = stdout_ended.send(());
         });
         thread::spawn(move || {
             drain(stderr, &err);

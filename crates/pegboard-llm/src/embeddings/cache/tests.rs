@@ -37,10 +37,10 @@ fn row(number: usize) -> Direction {
     Direction::of(&vector).expect("a direction")
 }
 
-fn keep(cache: &Cache, numbers: std::ops::Range<usize>) {
+fn save(cache: &Cache, numbers: std::ops::Range<usize>) {
     let rows: Vec<(Fingerprint, Direction)> = numbers.map(|at| (name(&at.to_string()), row(at))).collect();
     let rows: Vec<(Fingerprint, &Direction)> = rows.iter().map(|(name, row)| (*name, row)).collect();
-    cache.keep(&rows).expect("kept");
+    cache.save(&rows).expect("kept");
 }
 
 /// How many of the first `count` are found, each with its own vector.
@@ -59,11 +59,11 @@ fn found(cache: &Cache, count: usize) -> usize {
 #[test]
 fn what_is_kept_is_found_after_a_restart() {
     let place = Place::new("kept");
-    keep(&Cache::open(&place.0).expect("a cache"), 0..5);
+    save(&Cache::open(&place.0).expect("a cache"), 0..5);
     let cache = Cache::open(&place.0).expect("a cache");
-    keep(&cache, 5..7);
+    save(&cache, 5..7);
     assert_eq!(found(&cache, 10), 7);
-    keep(&cache, 5..7);
+    save(&cache, 5..7);
     assert_eq!(place.files().len(), 2, "the same vectors again are the same file");
 }
 
@@ -92,7 +92,7 @@ fn many_small_files_become_one() {
     let place = Place::new("joined");
     let cache = Cache::open(&place.0).expect("a cache");
     for at in 0..MANY_FILES + 10 {
-        keep(&cache, at..at + 1);
+        save(&cache, at..at + 1);
     }
     assert!(place.files().len() < 12, "{} files", place.files().len());
     assert_eq!(found(&cache, MANY_FILES + 10), MANY_FILES + 10);
@@ -102,8 +102,8 @@ fn many_small_files_become_one() {
 fn what_is_forgotten_takes_nothing_else_along() {
     let place = Place::new("forgotten");
     let cache = Cache::open(&place.0).expect("a cache");
-    keep(&cache, 0..10);
-    keep(&cache, 10..12);
+    save(&cache, 0..10);
+    save(&cache, 10..12);
     cache.forget(&(3..5).map(|at| name(&at.to_string())).collect()).expect("forgotten");
     assert_eq!((found(&cache, 12), found(&cache, 5)), (10, 3));
     assert_eq!(place.files().len(), 2);
@@ -123,12 +123,12 @@ fn names_are_of_the_folder() {
 fn beyond_the_bound_the_oldest_go() {
     let place = Place::new("bound");
     let mut cache = Cache::open(&place.0).expect("a cache");
-    keep(&cache, 0..100);
+    save(&cache, 0..100);
     let old = place.files();
     let past = SystemTime::now() - Duration::from_secs(3600);
     fs::File::options().write(true).open(&old[0]).and_then(|file| file.set_modified(past)).expect("made older");
     cache.all_bytes = fs::metadata(&old[0]).expect("a file").len() + 500;
-    keep(&cache, 100..200);
+    save(&cache, 100..200);
     assert_eq!(found(&cache, 200), 100);
     assert!(!place.files().contains(&old[0]));
 }
@@ -137,8 +137,8 @@ fn beyond_the_bound_the_oldest_go() {
 fn what_is_damaged_or_unfinished_is_passed_over() {
     let place = Place::new("damaged");
     let cache = Cache::open(&place.0).expect("a cache");
-    keep(&cache, 0..4);
-    keep(&cache, 4..6);
+    save(&cache, 0..4);
+    save(&cache, 4..6);
     let first = place.files().remove(0);
     let whole = fs::read(&first).expect("a file");
     let others = 6 - entries(&whole[whole.iter().position(|byte| *byte == b'\n').expect("a line") + 1..])
@@ -153,7 +153,7 @@ fn what_is_damaged_or_unfinished_is_passed_over() {
         assert_eq!(found(&Cache::open(&place.0).expect("a cache"), 6), others);
     }
     fs::write(&first, b"garbage").expect("written");
-    keep(&cache, 6..7);
+    save(&cache, 6..7);
     assert_eq!(found(&cache, 7), others + 1);
 }
 
@@ -162,7 +162,7 @@ fn what_is_damaged_or_unfinished_is_passed_over() {
 fn it_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new("owner");
-    keep(&Cache::open(&place.0).expect("a cache"), 0..1);
+    save(&Cache::open(&place.0).expect("a cache"), 0..1);
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o077;
     assert_eq!(mode(&place.0), 0);
     assert_eq!(mode(&place.files()[0]), 0);
