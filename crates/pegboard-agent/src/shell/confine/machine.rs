@@ -56,10 +56,11 @@ pub(super) struct FreeSpace {
 }
 
 impl FreeSpace {
-    /// Reads the free space of the disk that holds this folder.
+    /// Reads the free space of the disk that holds this folder. What is reserved for root counts as
+    /// free: the system can reserve more while a command runs, which has used nothing then.
     pub(super) fn of(folder: &Path) -> Option<Self> {
         let free = rustix::fs::statvfs(folder).ok()?;
-        Some(Self { bytes: free.f_bavail.saturating_mul(free.f_frsize), files: free.f_ffree })
+        Some(Self { bytes: free.f_bfree.saturating_mul(free.f_frsize), files: free.f_ffree })
     }
 
     /// Returns whether more than twice the limit of a command was used since `before`.
