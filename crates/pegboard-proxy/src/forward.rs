@@ -1,6 +1,7 @@
 //! Requests to providers: headers, bodies in both directions, and disconnects.
 
 use std::{
+    error::Error,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -73,11 +74,24 @@ impl Upstream {
         body: reqwest::Body,
     ) -> Result<reqwest::Response, RequestError> {
         let request = self.http.request(outgoing.method.clone(), &outgoing.url).headers(outgoing.headers.clone());
-        request.body(body).send().await.map_err(|error| {
-            let origin = error.url().map_or_else(|| "its address".to_owned(), |url| url.origin().ascii_serialization());
-            RequestError::Unreachable { origin, source: error.without_url() }
-        })
+        request.body(body).send().await.map_err(send_error)
     }
+}
+
+/// Returns why a request could not be sent. The cause may be its body, which comes from the client.
+fn send_error(error: reqwest::Error) -> RequestError {
+    let mut cause = Error::source(&error);
+    while let Some(found) = cause {
+        if let Some(RequestError::TooLarge { limit }) = found.downcast_ref() {
+            return RequestError::TooLarge { limit: *limit };
+        }
+        if found.is::<axum::Error>() {
+            return RequestError::Body(axum::Error::new(error.without_url()));
+        }
+        cause = found.source();
+    }
+    let origin = error.url().map_or_else(|| "its address".to_owned(), |url| url.origin().ascii_serialization());
+    RequestError::Unreachable { origin, source: error.without_url() }
 }
 
 /// Returns the headers that pass through the proxy, in both directions.
@@ -321,6 +335,44 @@ mod tests {
         let sending = tokio::spawn(async move { sender.send(b"12345".to_vec()).await });
         assert!(matches!(read_body(body, 4, &room).await, Err(RequestError::TooLarge { limit: 4 })));
         assert_eq!(sending.await.expect("no panic"), Ok(()));
+    }
+
+    /// A body that breaks off.
+    struct Broken;
+
+    impl HttpBody for Broken {
+        type Data = Bytes;
+        type Error = std::io::Error;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())))
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_of_a_body_that_passes_are_the_clients() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let accepting = tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                open.push(stream);
+            }
+        });
+        let upstream = Upstream::new(Duration::from_secs(60)).expect("a client");
+        let outgoing = Outgoing { method: Method::POST, url, headers: HeaderMap::new() };
+        let send = async |body: Body| {
+            let body = reqwest::Body::wrap(RequestBody::new(body, 4).expect("its size is unknown"));
+            upstream.send(&outgoing, body).await.expect_err("the provider never answers")
+        };
+        let (sender, body) = stream_body();
+        let sending = tokio::spawn(async move { sender.send(b"12345".to_vec()).await });
+        let error = send(body).await;
+        assert!(matches!(error, RequestError::TooLarge { limit: 4 }), "{error}");
+        let error = send(Body::new(Broken)).await;
+        assert!(matches!(error, RequestError::Body(_)), "{error}");
+        sending.abort();
+        accepting.abort();
     }
 
     #[tokio::test(start_paused = true)]
