@@ -182,7 +182,8 @@ impl Planner {
         };
         let (model, mode) = mode_of(&body.text("model").unwrap_or_default());
         if mode == Mode::Pass {
-            return Plan::Pass(Report::pass("mode"), None);
+            // The mode may have been another one when the conversation began.
+            return self.pass(&body, Report::pass("mode"));
         }
         let Some(list) = body.get("tools").filter(|_| body.has("tools")) else {
             return self.pass(&body, Report::pass_tools("no-tools", 0));

@@ -19,6 +19,10 @@ struct Known {
 }
 
 fn planned(known: &Known, body: &Value) -> Plan {
+    planned_in(known, body, Mode::Defer)
+}
+
+fn planned_in(known: &Known, body: &Value, mode: Mode) -> Plan {
     let planner = Planner {
         wire: known.wire,
         root: known.root,
@@ -26,7 +30,7 @@ fn planned(known: &Known, body: &Value) -> Plan {
         conversations: Arc::clone(&known.conversations),
         tool_sets: Arc::clone(&known.tool_sets),
     };
-    planner.plan(|model| (model.to_owned(), Mode::Defer), &Modes::default())
+    planner.plan(|model| (model.to_owned(), mode), &Modes::default())
 }
 
 impl Known {
@@ -125,10 +129,15 @@ async fn a_request_that_passes_has_no_thinking_behind_hidden_turns() {
     let changed = changed.expect("another body");
     assert_eq!(changed["messages"][1]["content"], json!([{"type": "text", "text": "Hello"}]));
     assert_eq!((&changed["messages"][0], &changed["tools"]), (&forced["messages"][0], &forced["tools"]));
+    // Also where the mode was changed since the conversation began.
+    let Plan::Pass(_, of_mode) = planned_in(&known, &forced, Mode::Pass) else { panic!("not passed") };
+    let of_mode: Option<Value> = of_mode.and_then(|body| serde_json::from_str(&body).ok());
+    assert_eq!(of_mode.as_ref(), Some(&changed));
     // Where nothing is hidden, nothing changes.
     let other = json!({"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "S"}, {"type": "text", "text": "Ho"}]});
     let other = json!({"model": "claude-3-5-haiku-20241022", "messages": [hi, other, user("go on")]});
     assert_eq!(known.passes(&other, "no-tools").1, None);
+    assert!(matches!(planned_in(&known, &other, Mode::Pass), Plan::Pass(_, None)));
 }
 
 #[tokio::test]
