@@ -679,3 +679,22 @@ fn servers_in_names() {
     check("mcp____x", None);
     check("create_issue", None);
 }
+
+#[test]
+fn every_event_of_gemini_with_a_reason_to_finish_keeps_its_text() {
+    let wire = WireName::Gemini.wire();
+    let mut splicer = wire.splicer(&Object::parse("{}").expect("JSON"));
+    let (mut calls, mut out) = (calls_of(wire), Vec::new());
+    let mut reader = FrameReader::new(10_000);
+    for text in ["one", "two"] {
+        let candidate = json!({"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"});
+        let event = format!("data: {}\n\n", json!({"candidates": [candidate], "responseId": "r1"}));
+        let frames = reader.push(event.as_bytes()).expect("it is small");
+        frames.iter().for_each(|frame| splicer.frame(frame, &mut calls, &mut out));
+    }
+    assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Complete);
+    splicer.finish(None, &mut out);
+    let out = String::from_utf8(out).expect("text");
+    assert_eq!(out.matches("\"text\":").count(), 2, "{out}");
+    assert_eq!(out.matches("finishReason").count(), 1, "only the last one is final: {out}");
+}

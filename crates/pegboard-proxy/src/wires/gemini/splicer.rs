@@ -60,6 +60,10 @@ impl Splicer for GeminiSplicer {
         let is_changed = self.take_parts(candidate, calls);
         let is_empty = super::parts(&candidate["content"]).is_empty();
         if let Some(finish) = finish {
+            if self.round.finish.is_some() {
+                // Some models name a reason in several events: the earlier one was not the final one.
+                self.write_last_content(out);
+            }
             self.round.finish = Some(finish);
             self.last = Some((event, (!is_changed).then(|| frame.raw.clone())));
             return;
@@ -153,9 +157,13 @@ impl Splicer for GeminiSplicer {
 impl GeminiSplicer {
     /// Writes what the final event of a hidden round has for the client.
     fn flush_last(&mut self, out: &mut Vec<u8>) {
-        if self.rounds == 0 || self.round.finish.is_some() {
-            return;
+        if self.rounds > 0 && self.round.finish.is_none() {
+            self.write_last_content(out);
         }
+    }
+
+    /// Writes the content of the final event so far, which others follow.
+    fn write_last_content(&mut self, out: &mut Vec<u8>) {
         let Some((mut event, _)) = self.last.take() else { return };
         if super::parts(&event["candidates"][0]["content"]).is_empty() {
             return;
