@@ -392,6 +392,7 @@ impl ResponsesSplicer {
             add_numbers(&mut self.usage, usage);
         }
         let mut result = Round { end, ..Round::default() };
+        let mut items = Vec::new();
         for state in round.items {
             let Some(item) = state.item else {
                 result.is_rewritten |= state.callee != Callee::Client;
@@ -416,14 +417,27 @@ impl ResponsesSplicer {
                     continue;
                 }
             }
-            let is_lost =
-                kind_of(&item) == "reasoning" && !self.is_stored && text(&item, "encrypted_content").is_empty();
-            if !is_lost {
-                result.items.push(item.to_string());
-            }
+            items.push(item);
         }
+        if !self.is_stored {
+            remove_lost_reasoning(&mut items);
+        }
+        result.items = items.iter().map(Value::to_string).collect();
         result
     }
+}
+
+/// Removes reasoning that cannot be sent back, and the ids behind it: by its id, the provider knows that an
+/// item had reasoning before it, and refuses it alone.
+fn remove_lost_reasoning(items: &mut Vec<Value>) {
+    let is_lost = |item: &Value| kind_of(item) == "reasoning" && text(item, "encrypted_content").is_empty();
+    let Some(first) = items.iter().position(is_lost) else { return };
+    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning") {
+        if let Some(fields) = item.as_object_mut() {
+            fields.shift_remove("id");
+        }
+    }
+    items.retain(|item| !is_lost(item));
 }
 
 fn count_items(response: &Value) -> usize {
