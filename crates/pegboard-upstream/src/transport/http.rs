@@ -32,11 +32,15 @@ const VERSION: &str = "mcp-protocol-version";
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 
-/// Maximum number of times a broken stream is resumed before its request fails.
+/// Maximum number of times in a row that a stream is resumed without a new event before its request
+/// fails. A server that closes its streams to be asked again is asked until the call times out.
 const MAX_RESUMES: usize = 5;
 
 /// Delay before a stream is resumed, unless the server sets one.
 const RESUME_AFTER: Duration = Duration::from_millis(500);
+
+/// Minimum delay that a server can set.
+const MIN_RESUME_AFTER: Duration = Duration::from_millis(50);
 
 /// Maximum delay that a server can set.
 const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
@@ -243,21 +247,39 @@ impl HttpClient {
         let mut last_id = None;
         let mut pause = RESUME_AFTER;
         let mut response = Some(response);
-        for _ in 0..=MAX_RESUMES {
+        let mut resumes = 0;
+        loop {
             if let Some(stream) = response.take() {
+                let before = last_id.clone();
                 read_stream(link, stream, request, &mut last_id, &mut pause).await?;
+                if last_id != before {
+                    resumes = 0;
+                }
             }
             let is_answered = request.is_none_or(|id| !link.is_pending(id));
-            let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else { break };
-            tokio::time::sleep(pause).await;
-            let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
-            let resumed = self.send(resume.header("last-event-id", id)).await?;
-            if !resumed.status().is_success() || !is_event_stream(&resumed) {
-                return Err(CallError::Status { status: resumed.status().as_u16() });
+            let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else {
+                return Ok(());
+            };
+            if resumes == MAX_RESUMES {
+                return Ok(());
             }
-            response = Some(resumed);
+            resumes += 1;
+            tokio::time::sleep(pause).await;
+            response = match self.resume(id).await {
+                Err(CallError::Unreachable(_)) if resumes < MAX_RESUMES => None,
+                resumed => Some(resumed?),
+            };
         }
-        Ok(())
+    }
+
+    /// Requests the rest of a legacy stream after the event `id`.
+    async fn resume(&self, id: &str) -> Result<Response, CallError> {
+        let request = self.builder(Method::GET, Some(Era::Legacy)).header(ACCEPT, "text/event-stream");
+        let resumed = self.send(request.header("last-event-id", id)).await?;
+        if !resumed.status().is_success() || !is_event_stream(&resumed) {
+            return Err(CallError::Status { status: resumed.status().as_u16() });
+        }
+        Ok(resumed)
     }
 
     /// Reads the stream of messages that a legacy server sends unrequested, as long as the server
@@ -362,7 +384,7 @@ async fn read_stream(
         let events = reader.push(&chunk).map_err(too_large)?;
         for event in events {
             if let Some(retry) = event.retry {
-                *pause = Duration::from_millis(retry).min(MAX_RESUME_AFTER);
+                *pause = Duration::from_millis(retry).clamp(MIN_RESUME_AFTER, MAX_RESUME_AFTER);
             }
             if event.id.is_some() {
                 *last_id = event.id;
@@ -401,13 +423,60 @@ pub(crate) fn is_modern_error(error: &RpcError) -> bool {
 #[cfg(test)]
 mod tests {
     use pegboard_mcp::json::Fields;
-    use tokio::{io::AsyncReadExt, net::TcpListener, sync::mpsc};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        sync::mpsc,
+    };
 
     use super::*;
     use crate::{
         connection::{Call, LinkSettings},
         transport::Outbound,
     };
+
+    const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+    /// Calls a legacy server that answers one request after another with these parts of a stream, and
+    /// breaks off where there is none.
+    async fn call_with(parts: Vec<Option<String>>) -> Result<pegboard_mcp::json::Raw, CallError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let (notices, _) = mpsc::channel(1);
+        let client = HttpClient::new(&url, &[], None).expect("a client");
+        let link = Link::new(LinkSettings::test(notices), Outbound::Http(Arc::new(client)));
+        link.set_era(Era::Legacy);
+        let serving = tokio::spawn(async move {
+            for part in parts {
+                let (mut stream, _) = listener.accept().await.expect("a request");
+                let _ = stream.read(&mut [0; 4096]).await.expect("a request");
+                if let Some(part) = part {
+                    stream.write_all(format!("{STREAM}{part}").as_bytes()).await.expect("it reads");
+                }
+            }
+        });
+        let outcome = link.call(Call::new("tools/call", Fields::new(), Duration::from_secs(60))).await;
+        serving.abort();
+        outcome
+    }
+
+    fn event(id: usize) -> Option<String> {
+        Some(format!("id: {id}\nretry: 1\ndata: \n\n"))
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_resumed_while_it_goes_on() {
+        let mut parts: Vec<_> = (0..2 * MAX_RESUMES).map(event).collect();
+        parts.insert(3, None);
+        parts.push(Some("id: last\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n".to_owned()));
+        call_with(parts).await.expect("an answer");
+    }
+
+    #[tokio::test]
+    async fn a_stream_without_new_events_is_given_up() {
+        let error = call_with((0..10 * MAX_RESUMES).map(|_| event(0)).collect()).await.expect_err("no answer");
+        assert!(matches!(error, CallError::Garbled(_)), "{error}");
+    }
 
     /// A request that is never answered must not outlive its connection.
     #[tokio::test]
