@@ -152,6 +152,9 @@ async fn answer(
 ) -> Result<Raw, RpcError> {
     match (method, caller) {
         ("ping", _) => Ok(raw(&Fields::new())),
+        // Servers keep the roots of a connection, and one that clients share would keep those of one
+        // client for all of them.
+        ("roots/list", _) if is_shared => Ok(raw(&serde_json::json!({"roots": []}))),
         ("roots/list" | "sampling/createMessage" | "elicitation/create", Some(caller)) => {
             let bytes = params.as_ref().map_or(0, |params| params.get().len());
             if bytes > MAX_QUESTION_BYTES {
@@ -167,8 +170,6 @@ async fn answer(
                 Err(_) => Err(RpcError::new(RpcError::INTERNAL, "the client did not respond in time")),
             }
         }
-        // Servers ask for roots as soon as they run; a connection that clients share has none.
-        ("roots/list", None) if is_shared => Ok(raw(&serde_json::json!({"roots": []}))),
         (_, None) if !is_shared && is_question(method) => {
             Err(RpcError::new(RpcError::INTERNAL, "the client cannot be asked now"))
         }
