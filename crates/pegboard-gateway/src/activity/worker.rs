@@ -1,6 +1,7 @@
 //! The thread that turns notes into entries.
 
 use std::{
+    path::Path,
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError},
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use super::{
     ActivitySettings, ContentsPlace, Entry, Kind, Log, WorkerParts,
-    disk::ActivityFile,
+    disk::{ActivityFile, Retention},
     entry::now,
     observe::{Happened, Note},
 };
@@ -44,20 +45,7 @@ impl Worker {
         events: Arc<Events>,
         settings: &ActivitySettings,
     ) -> Self {
-        let is_on = settings.is_on_disk && settings.entries > 0;
-        let folder = parts.folder.as_deref().filter(|_| is_on);
-        let file = folder.and_then(|folder| match ActivityFile::open(folder, settings.entries) {
-            Ok((file, entries)) => {
-                let mut log = lock(&log);
-                entries.into_iter().for_each(|(entry, contents)| log.restore(entry, contents));
-                log.trim(settings.entries, oldest(settings));
-                Some(file)
-            }
-            Err(error) => {
-                tracing::info!(folder = %folder.display(), %error, "activity kept in memory only");
-                None
-            }
-        });
+        let file = parts.folder.as_deref().and_then(|folder| open_file(folder, settings, &log));
         let next = lock(&log).newest(None) + 1;
         Self { parts, log, events, settings: settings.clone(), file, saved: Instant::now(), next }
     }
@@ -82,7 +70,7 @@ impl Worker {
         lock(&self.log).trim(self.settings.entries, oldest(&self.settings));
         self.parts.savings.save();
         if let Some(file) = &mut self.file
-            && let Err(error) = file.flush()
+            && let Err(error) = file.flush().and_then(|()| file.expire(oldest(&self.settings)))
         {
             tracing::warn!(%error, "activity no longer written to disk");
             self.file = None;
@@ -144,6 +132,31 @@ impl Worker {
         ];
         for text in texts.into_iter().flatten() {
             *text = fleet.without_secrets(text);
+        }
+    }
+}
+
+/// Opens the file, and adds the entries of earlier runs to the log. A file that is not wanted any more
+/// is deleted.
+fn open_file(folder: &Path, settings: &ActivitySettings, log: &Mutex<Log>) -> Option<ActivityFile> {
+    if !settings.is_on_disk || settings.entries == 0 {
+        if let Err(error) = ActivityFile::delete(folder) {
+            tracing::warn!(folder = %folder.display(), %error, "cannot delete the activity of earlier runs");
+        }
+        return None;
+    }
+    let has_contents = settings.contents == ContentsPlace::Disk;
+    let retention = Retention { entries: settings.entries, oldest: oldest(settings), has_contents };
+    match ActivityFile::open(folder, retention) {
+        Ok((file, entries)) => {
+            let mut log = lock(log);
+            entries.into_iter().for_each(|(entry, contents)| log.restore(entry, contents));
+            log.trim(settings.entries, oldest(settings));
+            Some(file)
+        }
+        Err(error) => {
+            tracing::info!(folder = %folder.display(), %error, "activity kept in memory only");
+            None
         }
     }
 }
