@@ -1,6 +1,6 @@
 //! Live changes for consoles.
 //!
-//! Whoever publishes never waits: a listener that reads too slowly misses events and is told so.
+//! Publishing never waits: a listener that reads too slowly misses events and gets their number.
 //! Nothing is composed while nobody listens.
 
 use std::sync::{
@@ -28,7 +28,7 @@ pub(crate) enum Audience {
     FullAccess,
     /// This caller, and those without restrictions.
     Caller(Caller),
-    /// Everybody who sees this server.
+    /// Callers that see this server or one of its tools.
     Server(String),
 }
 
@@ -55,12 +55,12 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Returns whether anybody listens.
+    /// Returns whether there are listeners.
     pub(crate) fn has_listeners(&self) -> bool {
         self.sender.receiver_count() > 0
     }
 
-    /// Publishes a change, which is only composed if somebody listens.
+    /// Publishes a change, which is only composed if there are listeners.
     pub(crate) fn publish(&self, kind: &'static str, audience: Audience, compose: impl FnOnce() -> Value) {
         if !self.has_listeners() {
             return;

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, Method, Response, StatusCode, header, request::Parts},
     middleware::Next,
 };
-use pegboard_core::{Catalog, Selection};
+use pegboard_core::{Catalog, Secret, Selection};
 use pegboard_http::{Owner, Principal};
 
 use super::{
@@ -33,6 +33,8 @@ pub(crate) struct ControlCaller {
     /// Whether it is the user who runs the gateway: on the control socket, or with the secret of
     /// the owner's file.
     is_owner: bool,
+    /// What it showed where no tokens are configured.
+    credential: Option<Secret>,
 }
 
 impl ControlCaller {
@@ -60,6 +62,14 @@ impl ControlCaller {
         self.viewer.caller
     }
 
+    /// Returns whether the caller sees a server or at least one of its tools.
+    pub(super) fn sees_server(&self, catalog: &Catalog, server: &str) -> bool {
+        let mut tools = catalog.iter().filter(|tool| tool.server_name() == Some(server));
+        self.has_full_access()
+            || self.selection().allows_server(server)
+            || tools.any(|tool| self.selection().allows(tool))
+    }
+
     /// Returns the caller of a request; `None` if its token is no longer valid.
     pub(crate) fn of(setup: &Setup, parts: &Parts) -> Option<Self> {
         let is_owner = parts.extensions.get::<Owner>().is_some();
@@ -68,12 +78,26 @@ impl ControlCaller {
             None if is_owner => Caller::Pipe,
             None => Caller::Anybody,
         };
+        Self::new(setup, caller, is_owner)
+    }
+
+    fn new(setup: &Setup, caller: Caller, is_owner: bool) -> Option<Self> {
         let viewer = setup.viewer(caller)?;
         let has_full_access = match caller {
             Caller::Token(holder) => setup.token(holder)?.selection.is_everything(),
             Caller::Anybody | Caller::Pipe => true,
         };
-        Some(Self { viewer, has_full_access, is_owner })
+        Some(Self { viewer, has_full_access, is_owner, credential: None })
+    }
+
+    /// Returns the caller with what it may see now, for a response that goes on for long. `None` if
+    /// its token was removed, or its credential has expired or was given up.
+    pub(super) fn renewed(&self, setup: &Setup, access: Option<&ControlAccess>) -> Option<Self> {
+        let credential = self.credential.clone();
+        if let (Some(credential), Some(access)) = (&credential, access) {
+            access.accepts(credential.expose()).then_some(())?;
+        }
+        Some(Self { credential, ..Self::new(setup, self.caller(), self.is_owner)? })
     }
 }
 
@@ -105,9 +129,12 @@ fn check(state: &ControlState, parts: &Parts) -> Result<Option<ControlCaller>, B
     let caller = ControlCaller::of(&state.control.setups.current(), parts);
     let is_open = matches!((&parts.method, parts.uri.path()), (&Method::GET, CONSOLE) | (&Method::POST, LOGIN));
     let caller = match (caller, access) {
-        (Some(caller), Some(access)) if caller.caller() == Caller::Anybody => bearer(&parts.headers)
-            .filter(|given| access.accepts(given))
-            .map(|given| ControlCaller { is_owner: access.is_secret(given), ..caller }),
+        (Some(caller), Some(access)) if caller.caller() == Caller::Anybody => {
+            bearer(&parts.headers).filter(|given| access.accepts(given)).map(|given| {
+                let (is_owner, credential) = (access.is_secret(given), Some(Secret::new(given)));
+                ControlCaller { is_owner, credential, ..caller }
+            })
+        }
         (caller, _) => caller,
     };
     if caller.is_none() && !is_open {

@@ -1,7 +1,7 @@
 //! The stream of live changes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll},
@@ -25,6 +25,7 @@ use tokio::sync::{
 
 use super::{
     Control, ControlState, EVENTS,
+    access::ControlAccess,
     caller::ControlCaller,
     responses::{error_response, typed_response},
 };
@@ -43,7 +44,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Maximum number of gathered messages that wait for the connection of a listener.
 const WAITING: usize = 4;
 
-/// How often sessions and settings are compared while somebody listens.
+/// How often sessions and settings are compared while consoles listen.
 const COMPARE: Duration = Duration::from_millis(500);
 
 pub(super) fn routes() -> Router<ControlState> {
@@ -62,7 +63,11 @@ async fn events(State(state): State<ControlState>, asking: ControlCaller) -> Res
         "started": started(&state.control),
     });
     let stop = state.control.forwarder.shutdown.stopping.subscribe();
-    let stream = Stream { control: Arc::clone(&state.control), asking, listener, sender, stop };
+    let (control, access) = (Arc::clone(&state.control), state.options.access.clone());
+    let servers = control.servers().iter().map(|server| server.name().to_owned()).collect::<Vec<_>>();
+    let catalog = control.catalog.catalog();
+    let shown = servers.into_iter().filter(|server| asking.sees_server(&catalog, server)).collect();
+    let stream = Stream { control, access, asking, shown, listener, sender, stop };
     tokio::spawn(stream.run(frame(0, "hello", &hello.to_string())));
     typed_response(StatusCode::OK, Body::new(EventBody(receiver)), "text/event-stream")
 }
@@ -81,7 +86,12 @@ fn frame(number: u64, kind: &str, data: &str) -> String {
 /// The stream of one listener.
 struct Stream {
     control: Arc<Control>,
+    access: Option<Arc<ControlAccess>>,
+    /// The listener, with what it may see now.
     asking: ControlCaller,
+    /// The servers that the listener knows of. Of one that was removed, or lost its last tool that
+    /// the listener sees, it is told once more.
+    shown: BTreeSet<String>,
     listener: broadcast::Receiver<Arc<Event>>,
     sender: mpsc::Sender<Bytes>,
     stop: watch::Receiver<bool>,
@@ -113,46 +123,56 @@ impl Stream {
     /// Waits for events and returns them together; a comment if there are none for long. `None`
     /// at the end of the gateway, or of the caller's access.
     async fn next(&mut self) -> Option<String> {
-        let mut text = match tokio::time::timeout(KEEP_ALIVE, self.listener.recv()).await {
-            Err(_) => return self.is_valid().then(|| ": \n\n".to_owned()),
+        let first = match tokio::time::timeout(KEEP_ALIVE, self.listener.recv()).await {
+            Err(_) => return self.renew().map(|()| ": \n\n".to_owned()),
             Ok(Err(RecvError::Closed)) => return None,
-            Ok(Err(RecvError::Lagged(missed))) => lagged(missed),
-            Ok(Ok(event)) => self.shown(&event),
+            Ok(Err(RecvError::Lagged(missed))) => Err(missed),
+            Ok(Ok(event)) => Ok(event),
         };
         tokio::time::sleep(GATHER).await;
+        self.renew()?;
+        let mut text = self.text_of(&first);
         loop {
-            match self.listener.try_recv() {
-                Ok(event) => text += &self.shown(&event),
-                Err(TryRecvError::Lagged(missed)) => text += &lagged(missed),
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-            }
+            text += &match self.listener.try_recv() {
+                Ok(event) => self.text_of(&Ok(event)),
+                Err(TryRecvError::Lagged(missed)) => self.text_of(&Err(missed)),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(text),
+            };
         }
-        self.is_valid().then_some(text)
     }
 
-    /// Returns whether the token of the listener is still configured.
-    fn is_valid(&mut self) -> bool {
+    /// Takes over what the listener may see now; `None` if it may see nothing any more.
+    fn renew(&mut self) -> Option<()> {
         let setup = self.control.setups.current();
-        let Some(viewer) = setup.viewer(self.asking.caller()) else { return false };
-        self.asking.viewer = viewer;
-        true
+        self.asking = self.asking.renewed(&setup, self.access.as_deref())?;
+        Some(())
     }
 
-    /// Returns an event for this listener; nothing if it is for others.
-    fn shown(&self, event: &Event) -> String {
+    /// Returns an event, or the number of missed ones, for this listener; nothing if it is for others.
+    fn text_of(&mut self, received: &Result<Arc<Event>, u64>) -> String {
+        let event = match received {
+            Ok(event) => event,
+            Err(missed) => return frame(0, "lagged", &json!({"kind": "lagged", "missed": missed}).to_string()),
+        };
         let may_see = self.asking.has_full_access()
             || match &event.audience {
                 Audience::Everybody => true,
                 Audience::FullAccess => false,
                 Audience::Caller(caller) => *caller == self.asking.caller(),
-                Audience::Server(server) => self.asking.selection().allows_server(server),
+                Audience::Server(server) => self.sees_or_saw(server),
             };
         if may_see { frame(event.number, event.kind, &event.data) } else { String::new() }
     }
-}
 
-fn lagged(missed: u64) -> String {
-    frame(0, "lagged", &json!({"kind": "lagged", "missed": missed}).to_string())
+    fn sees_or_saw(&mut self, server: &str) -> bool {
+        match self.asking.sees_server(&self.control.catalog.catalog(), server) {
+            true => {
+                self.shown.insert(server.to_owned());
+                true
+            }
+            false => self.shown.remove(server),
+        }
+    }
 }
 
 /// A body of events that does not end.
@@ -207,12 +227,12 @@ impl Seen {
     /// Returns the events that lead from `before` to this.
     fn changes_since(&self, before: &Self) -> Vec<(&'static str, Audience, Value)> {
         let mut changes = Vec::new();
-        for (name, (state, tools)) in self.servers.iter().filter(|(name, now)| before.servers.get(*name) != Some(now)) {
-            let data = json!({"server": name, "state": state, "tools": tools, "isGone": false});
+        for (name, (state, _)) in self.servers.iter().filter(|(name, now)| before.servers.get(*name) != Some(now)) {
+            let data = json!({"server": name, "state": state, "isGone": false});
             changes.push(("server", Audience::Server(name.clone()), data));
         }
         for name in before.servers.keys().filter(|name| !self.servers.contains_key(*name)) {
-            let data = json!({"server": name, "state": "stopped", "tools": 0, "isGone": true});
+            let data = json!({"server": name, "state": "stopped", "isGone": true});
             changes.push(("server", Audience::Server(name.clone()), data));
         }
         let session = |owner: u64, caller: Option<Caller>, change: &str| {
@@ -288,8 +308,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                r#"server {"server":"a","state":"ready","tools":3,"isGone":false}"#,
-                r#"server {"server":"b","state":"stopped","tools":0,"isGone":true}"#,
+                r#"server {"server":"a","state":"ready","isGone":false}"#,
+                r#"server {"server":"b","state":"stopped","isGone":true}"#,
                 r#"session {"handle":"s2","change":"tools"}"#,
                 r#"session {"handle":"s3","change":"begun"}"#,
                 r#"session {"handle":"s1","change":"ended"}"#,

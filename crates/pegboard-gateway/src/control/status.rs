@@ -271,13 +271,8 @@ impl Control {
         let tools = catalog.iter().filter(|tool| asking.has_full_access() || asking.selection().allows(tool));
         let mut by_server: HashMap<&str, usize> = HashMap::new();
         tools.for_each(|tool| *by_server.entry(tool.server_name().unwrap_or_default()).or_default() += 1);
-        let sees = |server: &Upstream| {
-            asking.has_full_access()
-                || by_server.contains_key(server.name())
-                || asking.selection().allows_server(server.name())
-        };
         let all = self.servers();
-        let servers = all.iter().filter(|server| sees(server)).map(|server| {
+        let servers = all.iter().filter(|server| asking.sees_server(&catalog, server.name())).map(|server| {
             let mut status = self.server_status(server);
             let is_whole = asking.sees_whole_server(&catalog, server.name());
             let actions = actions_of(server, options, is_whole, asking.has_full_access());
