@@ -4,6 +4,7 @@
 mod access;
 mod connections;
 mod console;
+mod defaults;
 mod embeddings;
 mod gateway;
 mod http_server;
@@ -46,11 +47,11 @@ use pegboard_upstream::config::{
     servers::{self, read_servers},
 };
 
+pub(crate) use self::{defaults::defaults, markdown::markdown, schema::schema};
 use self::{
     gateway::ConfigDraft, middleware::MiddlewareConfig, proxy::ProxyConfig, state::StateFolder,
     telemetry::TelemetryConfig,
 };
-pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{
     catalogs::read_bounded, clients::secrets, commands::lint::LintConfig, error::CliError, nesting, rankers::RankerName,
 };

@@ -12,6 +12,7 @@ use crate::{
         doctor::{self, Mask},
         servers,
     },
+    config,
     source::Source,
 };
 
@@ -54,6 +55,8 @@ impl ConfigurationFile for EditedFile {
         if let Some(document) = &document {
             collect(&document.root(), Place::default(), &file.mask, &mut settings);
         }
+        let unset = unset_defaults(&settings);
+        settings.extend(unset);
         // Secrets are known by their values; what stands at a secret place is hidden in the text as well.
         let text = secret_texts(document.as_ref())
             .into_iter()
@@ -135,8 +138,18 @@ fn collect(node: &Node<'_>, place: Place, mask: &Mask, settings: &mut Vec<Settin
         value: shown,
         is_default: false,
         line: Some(node.line()),
-        column: None,
     });
+}
+
+/// Returns the defaults of the settings that the file does not set, not even in part.
+fn unset_defaults(set: &[SettingView]) -> Vec<SettingView> {
+    let is_part = |path: &str, of: &str| {
+        path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let defaults = config::defaults().into_iter();
+    let unset = defaults.filter(|(path, _)| !set.iter().any(|setting| is_part(&setting.path, path)));
+    let view = |(path, value)| SettingView { path, value, is_secret: false, is_default: true, line: None };
+    unset.map(view).collect()
 }
 
 /// Returns the texts at secret places, longest first.
@@ -178,6 +191,7 @@ mod tests {
         let found: Vec<String> = view
             .settings
             .iter()
+            .filter(|setting| !setting.is_default)
             .map(|setting| format!("{} {} {:?} {}", setting.path, setting.value, setting.line, setting.is_secret))
             .collect();
         assert_eq!(
@@ -190,5 +204,9 @@ mod tests {
                 "pegboard.tokens[0].token \"••••••\" Some(3) true",
             ]
         );
+        let defaults: Vec<&str> =
+            view.settings.iter().filter(|setting| setting.is_default).map(|setting| setting.path.as_str()).collect();
+        assert!(defaults.contains(&"pegboard.catalogs"), "{defaults:?}");
+        assert!(!defaults.contains(&"pegboard.tokens"), "the file sets it");
     }
 }
