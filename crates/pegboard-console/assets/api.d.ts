@@ -291,7 +291,7 @@ export type Tool = {
   readonly deferred?: boolean;
   readonly promptInstructions?: string;
   /** Whether the user approved it: `held` cannot be called, `changed` and `new` differ from the approval, `off` is not watched. */
-  readonly pin: "approved" | "changed" | "new" | "held" | "off";
+  readonly pin: "approved" | "changed" | "new" | "off";
   readonly override?: Override;
   /** Calls since the gateway started. */
   readonly calls: number;
@@ -379,7 +379,8 @@ export type Hit = {
 /** Where a tool ranked and what it lacks. */
 export type WhyNot = {
   readonly name: string;
-  readonly id: string;
+  /** Missing if the caller sees no tool of this name. */
+  readonly id: string | null;
   readonly rank: number | null;
   readonly score: number | null;
   readonly bestScore: number | null;
@@ -416,7 +417,6 @@ export type SearchResult = {
   readonly withheld: readonly (Hit)[];
   /** The estimated probability that the first hit is right, 0 to 1. */
   readonly confidence: number | null;
-  readonly leastConfidence?: number | null;
   readonly unmatched: readonly (string)[];
   readonly fallback: "fuzzy" | "words" | "typo" | null;
   /** The query in English, if that was searched for. */
@@ -704,7 +704,6 @@ export type Setting = {
   /** Whether the file does not set it. */
   readonly isDefault: boolean;
   readonly line: number | null;
-  readonly column: number | null;
 };
 
 /** The configuration as it was read. */
@@ -846,7 +845,6 @@ export type EventServer = {
   readonly kind: "server";
   readonly server: string;
   readonly state: string;
-  readonly tools: number;
   /** Whether it was removed. */
   readonly isGone: boolean;
 };

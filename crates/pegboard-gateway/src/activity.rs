@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::{
     entry::{Entry, Kind, Outcome, Source, now},
-    log::{Contents, Filter, Log},
+    log::{Contents, Filter, Log, SessionCounts},
     observe::Observation,
 };
 use self::{observe::Note, worker::Worker};

@@ -35,7 +35,10 @@ use crate::{
     offload::{OffloadedResults, ResultOwner},
     record::Record,
     request::{Caching, Client, Failure, Forwarded, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
-    routes::{entries::Entries, lists},
+    routes::{
+        entries::Entries,
+        lists::{self, Counters},
+    },
     savings::SavingsLedger,
     sessions::{ClientSession, Sessions},
     setup::{Setup, Setups},
@@ -221,8 +224,12 @@ impl Pipeline {
         match operation {
             Operation::ListTools(cursor) => {
                 let began = Instant::now();
-                let (items, tokens) = lists::tools(catalog, setup, exchange, &self.metrics, &self.savings);
-                self.activity.record_list(setup, exchange, tokens, began.elapsed());
+                let counters = Counters { metrics: &self.metrics, savings: &self.savings };
+                let counters = cursor.is_none().then_some(counters);
+                let (items, tokens) = lists::tools(catalog, setup, exchange, counters);
+                if counters.is_some() {
+                    self.activity.record_list(setup, exchange, items.len(), tokens, began.elapsed());
+                }
                 lists::page(ListKind::Tools, items, cursor, setup.page_size, caching)
             }
             Operation::List(kind, cursor) => {

@@ -270,11 +270,12 @@ impl Upstream {
         self.bearer.as_ref().map(|bearer| bearer.has_sent_token())
     }
 
-    /// Returns whether it rejects connections without other credentials.
+    /// Returns whether it does not run because it wants a login or other credentials.
     pub fn needs_credentials(&self) -> bool {
         let failed = self.failed_start();
         let is_rejected = |failed: &FailedStart| {
-            matches!(failed.error, ConnectError::Refused(CallError::Status { status: 401 | 403 }))
+            let ConnectError::Refused(error) = &failed.error else { return false };
+            matches!(error, CallError::Status { status: 401 | 403 } | CallError::Login(_))
         };
         matches!(*self.state.borrow(), State::Failed { .. }) && failed.as_deref().is_some_and(is_rejected)
     }

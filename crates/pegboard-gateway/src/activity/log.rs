@@ -55,6 +55,9 @@ impl Filter {
     }
 }
 
+/// The searches and calls of sessions.
+pub(crate) type SessionCounts = HashMap<String, (u64, u64)>;
+
 /// The kept entries, by number, and the contents of the newest.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
@@ -164,24 +167,32 @@ impl Log {
         Some((Arc::clone(entry), contents, later.collect()))
     }
 
-    /// Returns the calls of each tool that were made through the gateway.
-    pub(crate) fn calls_by_tool(&self) -> HashMap<String, u64> {
+    /// Returns the calls of each tool that were made through the gateway: those of one token, or all.
+    pub(crate) fn calls_by_tool(&self, token: Option<&str>) -> HashMap<String, u64> {
         let mut calls = HashMap::new();
-        let made = |entry: &&Arc<Entry>| entry.kind == Kind::Call && entry.outcome != Outcome::Rejected;
+        let is_wanted = |entry: &Entry| token.is_none_or(|token| entry.token.as_deref() == Some(token));
+        let made =
+            |entry: &&Arc<Entry>| entry.kind == Kind::Call && entry.outcome != Outcome::Rejected && is_wanted(entry);
         for tool in self.entries.iter().filter(made).filter_map(|entry| entry.tool.clone()) {
             *calls.entry(tool).or_insert(0) += 1;
         }
         calls
     }
 
-    /// Returns the searches and calls of a session.
-    pub(crate) fn counts_of(&self, session: &str) -> (u64, u64) {
-        let of_session = self.entries.iter().filter(|entry| entry.session.as_deref() == Some(session));
-        of_session.fold((0, 0), |(searches, calls), entry| match entry.kind {
-            Kind::Search => (searches + 1, calls),
-            Kind::Call => (searches, calls + 1),
-            Kind::List => (searches, calls),
-        })
+    /// Returns the searches and calls of each session.
+    pub(crate) fn counts_by_session(&self) -> SessionCounts {
+        let mut counts = SessionCounts::new();
+        for entry in &self.entries {
+            let Some(session) = &entry.session else { continue };
+            let (searches, calls) = match entry.kind {
+                Kind::Search => (1, 0),
+                Kind::Call => (0, 1),
+                Kind::List => continue,
+            };
+            let count = counts.entry(session.clone()).or_default();
+            *count = (count.0 + searches, count.1 + calls);
+        }
+        counts
     }
 
     /// Returns the contents of an entry.

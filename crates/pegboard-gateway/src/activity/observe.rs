@@ -130,12 +130,13 @@ impl Activity {
     }
 
     /// Records a list that was sent to a client.
-    pub(crate) fn record_list(&self, setup: &Setup, exchange: &Exchange, tokens: u64, took: Duration) {
+    pub(crate) fn record_list(&self, setup: &Setup, exchange: &Exchange, tools: usize, tokens: u64, took: Duration) {
         if setup.console.activity.entries == 0 {
             return;
         }
         let mut entry = blank_entry(setup, exchange, Kind::List);
         (entry.tokens, entry.outcome, entry.duration_us) = (tokens, Outcome::Ok, micros(took));
+        entry.matches = Some(tools);
         let happened = Happened {
             entry,
             caller: exchange.viewer.caller,

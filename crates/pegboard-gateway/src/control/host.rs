@@ -13,6 +13,7 @@ use axum::{
     routing::get,
 };
 use pegboard_core::{Ranker, Reason};
+use pegboard_upstream::{Report, Upstream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -147,8 +148,6 @@ pub struct SettingView {
     pub is_default: bool,
     /// Where it is in the file, from 1.
     pub line: Option<usize>,
-    /// The column, from 1.
-    pub column: Option<usize>,
 }
 
 /// A problem of the configuration.
@@ -383,19 +382,23 @@ async fn health(State(state): State<ControlState>, asking: ControlCaller) -> Res
 /// Returns what the running gateway knows of its servers.
 fn running_findings(state: &ControlState) -> Vec<HealthFinding> {
     let servers = state.control.servers();
-    let failed = servers.iter().filter_map(|server| {
-        let report = server.report();
-        (report.state == "failed").then(|| HealthFinding {
-            check: "start-failed".to_owned(),
+    let failed = servers.iter().map(|server| (server, server.report())).filter(|(_, report)| report.state == "failed");
+    let finding = |(server, report): (&Arc<Upstream>, Report)| {
+        let (check, hint) = match server.needs_credentials() {
+            true => ("login", "log in, or correct the `headers` of its entry"),
+            false => ("start-failed", "read its last output, correct its entry, and restart it"),
+        };
+        HealthFinding {
+            check: check.to_owned(),
             severity: "error".to_owned(),
-            server: Some(report.name.clone()),
-            message: report.reason.clone().unwrap_or_else(|| "the server does not run".to_owned()),
+            server: Some(report.name),
+            message: report.reason.unwrap_or_else(|| "the server does not run".to_owned()),
             details: server.output().stderr_lines,
-            hint: "read its last output, correct its entry, and restart it".to_owned(),
+            hint: hint.to_owned(),
             fix: None,
-        })
-    });
-    failed.collect()
+        }
+    };
+    failed.map(finding).collect()
 }
 
 fn fix_of(finding: &HealthFinding) -> Option<HealthFix> {

@@ -228,7 +228,9 @@ async fn status(State(state): State<ControlState>, asking: ControlCaller) -> Res
 }
 
 async fn tools(State(state): State<ControlState>, asking: ControlCaller) -> Response<Body> {
-    let calls = state.activity.read(|log| log.calls_by_tool());
+    let setup = state.control.setups.current();
+    let token = (!asking.has_full_access()).then(|| setup.token_name(asking.caller()));
+    let calls = state.activity.read(|log| log.calls_by_tool(token));
     answer(&state.control.tools(&asking, &calls))
 }
 

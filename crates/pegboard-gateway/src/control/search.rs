@@ -18,6 +18,7 @@ use axum::{
 };
 use pegboard_core::{
     Hit, Query, Ranker, Ranking, Reason, Vectors,
+    naming::nearest,
     ranking::MAX_QUERY_BYTES,
     text::{brief, excerpt},
 };
@@ -46,6 +47,12 @@ const MAX_HITS: usize = 100;
 
 /// Maximum number of characters of a description.
 const MAX_DESCRIPTION: usize = 1000;
+
+/// Maximum number of characters that are repeated of a name that no tool has.
+const MAX_NAME: usize = 80;
+
+/// Maximum number of names that are suggested for it.
+const NEAREST: usize = 3;
 
 /// How many views of callers, dialects and rankers are kept.
 const MAX_VIEWS: usize = 8;
@@ -150,7 +157,8 @@ struct ModelReply {
 #[serde(rename_all = "camelCase")]
 struct WhyNot {
     name: String,
-    id: String,
+    /// `None` if the caller sees no tool of this name.
+    id: Option<String>,
     rank: Option<usize>,
     score: Option<f64>,
     best_score: Option<f64>,
@@ -203,7 +211,7 @@ fn viewer(setup: &Setup, asking: &ControlCaller, token: Option<&str>) -> Result<
         return Err(error_response(StatusCode::FORBIDDEN, message).into());
     }
     let viewer = setup.holder_named(name).and_then(|holder| setup.viewer(Caller::Token(holder)));
-    viewer.ok_or_else(|| error_response(StatusCode::NOT_FOUND, &format!("no token `{}`", brief(name, 80))).into())
+    viewer.ok_or_else(|| error_response(StatusCode::NOT_FOUND, &format!("no token `{}`", brief(name, MAX_NAME))).into())
 }
 
 /// A session to search in, as a client would.
@@ -222,14 +230,14 @@ impl Playground {
             None => setup.profile.dialect(),
             Some(name) => {
                 let found = DialectName::ALL.into_iter().find(|dialect| dialect.as_str() == name);
-                found.ok_or_else(|| not_found(format!("no dialect `{}`", brief(name, 80))))?
+                found.ok_or_else(|| not_found(format!("no dialect `{}`", brief(name, MAX_NAME))))?
             }
         };
         let ranker = match wanted.ranker.as_deref() {
             None => setup.ranker_for(dialect, viewer.caller),
             Some(name) => {
                 let named = state.options.host.rankers.as_ref().and_then(|rankers| rankers.ranker(name));
-                named.ok_or_else(|| not_found(format!("no ranker `{}`", brief(name, 80))))?
+                named.ok_or_else(|| not_found(format!("no ranker `{}`", brief(name, MAX_NAME))))?
             }
         };
         let catalog = state.control.catalog.catalog();
@@ -316,7 +324,7 @@ impl Playground {
         let name = self.session.name_of(&hit.tool);
         HitView {
             rank: at + 1,
-            is_in_reply: reply.text.contains(&name) || reply.loads.contains(&name),
+            is_in_reply: mentions(&reply.text, &name) || reply.loads.contains(&name),
             id: hit.tool.id().to_owned(),
             server: hit.tool.server_name().map(str::to_owned),
             description: excerpt(hit.tool.description(), MAX_DESCRIPTION).into_owned(),
@@ -334,8 +342,7 @@ impl Playground {
         ranking: &Ranking,
         rankers: Option<&dyn NamedRankers>,
     ) -> Result<WhyNot, HostError> {
-        let missing = || HostError::new(HostErrorKind::NotFound, format!("no tool `{}`", brief(name, 80)), None);
-        let tool = self.session.find(name).ok_or_else(missing)?;
+        let Some(tool) = self.session.find(name) else { return Ok(self.no_tool(name)) };
         let everything =
             Query { limit: usize::MAX, threshold: 0.0, explain: false, least_confidence: Some(0.0), ..*query };
         let hits = self.rank(&everything)?.hits;
@@ -358,7 +365,7 @@ impl Playground {
         };
         Ok(WhyNot {
             name: self.session.name_of(&tool),
-            id: tool.id().to_owned(),
+            id: Some(tool.id().to_owned()),
             rank: place.map(|at| at + 1),
             score: place.and_then(|at| hits.get(at)).map(|hit| rounded(hit.score)),
             best_score: hits.first().map(|hit| rounded(hit.score)),
@@ -367,6 +374,35 @@ impl Playground {
             reason,
         })
     }
+
+    /// Answers a question for a tool that the caller does not see, for example a name that is only half
+    /// typed. The hits are shown nevertheless.
+    fn no_tool(&self, name: &str) -> WhyNot {
+        let name = brief(name, MAX_NAME);
+        let known = self.session.known_names();
+        let near = nearest(&name, known.iter().map(String::as_str), NEAREST);
+        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+        let similar = if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
+        WhyNot {
+            reason: format!("no tool `{name}`{similar}"),
+            name,
+            id: None,
+            rank: None,
+            score: None,
+            best_score: None,
+            matched: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+}
+
+/// Returns whether `text` has `name` as a word of its own, and not only as a part of a longer name.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        !name.is_empty() && !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
 }
 
 fn reasons(why: &[Reason]) -> Vec<ReasonView> {
@@ -405,4 +441,21 @@ fn search_call(session: &Session, query: &str, limit: Option<usize>) -> (String,
         arguments.insert(name.to_owned(), limit.into());
     }
     (search.name.clone(), Value::Object(arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_mentioned_as_a_word() {
+        let check = |text: &str, name: &str, expected: bool| assert_eq!(mentions(text, name), expected, "{text}");
+        check("call git___list, please", "git___list", true);
+        check("\"git___list\"", "git___list", true);
+        check("git___list_issues", "git___list", false);
+        check("my-git___list", "git___list", false);
+        check("git___list_issues and git___list.", "git___list", true);
+        check("", "git___list", false);
+        check("anything", "", false);
+    }
 }

@@ -10,13 +10,20 @@ use axum::{
     routing::{get, post},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
     ControlState,
     caller::ControlCaller,
     responses::{answer, error_response, read_body},
 };
-use crate::{lock, routes::lists, sessions::ClientSession};
+use crate::{
+    activity::{Log, SessionCounts},
+    events::Audience,
+    lock,
+    routes::lists,
+    sessions::ClientSession,
+};
 
 /// Maximum number of listed sessions; further ones are counted.
 const MAX_SESSIONS: usize = 500;
@@ -84,14 +91,20 @@ fn visible(state: &ControlState, asking: &ControlCaller) -> Vec<Arc<ClientSessio
 
 async fn sessions(State(state): State<ControlState>, asking: ControlCaller) -> Response<Body> {
     let all = visible(&state, &asking);
-    let shown = all.iter().take(MAX_SESSIONS).map(|session| view(&state, session));
+    let counts = state.activity.read(Log::counts_by_session);
+    let shown = all.iter().take(MAX_SESSIONS).map(|session| view(&state, session, &counts));
     answer(&SessionList { sessions: shown.collect(), total: all.len() })
 }
 
-fn view(state: &ControlState, session: &ClientSession) -> SessionView {
+/// Returns a session after a change of its tools.
+fn changed(state: &ControlState, session: &ClientSession) -> Response<Body> {
+    answer(&view(state, session, &state.activity.read(Log::counts_by_session)))
+}
+
+fn view(state: &ControlState, session: &ClientSession, counts: &SessionCounts) -> SessionView {
     let setup = state.control.setups.current();
     let (name, viewer) = (handle(session.owner), session.viewer());
-    let (searches, calls) = state.activity.read(|log| log.counts_of(&name));
+    let (searches, calls) = counts.get(&name).copied().unwrap_or_default();
     let token = setup.token_name(viewer.caller);
     let tools = lock(&session.tools);
     let key = (tools.catalog().version(), viewer.caller, viewer.setup);
@@ -172,7 +185,7 @@ async fn unload(
         state.control.sessions.save_if_changed(&session).await;
         session.announce("notifications/tools/list_changed");
     }
-    answer(&view(&state, &session))
+    changed(&state, &session)
 }
 
 async fn keep(
@@ -190,8 +203,12 @@ async fn keep(
         let mut set = |tool: &String| if wanted.keep { tools.pin(tool) } else { tools.unpin(tool) };
         wanted.tools.iter().find(|tool| !set(tool)).cloned()
     };
+    // The tools before one that is not loaded were changed too.
+    state.control.sessions.save(&session).await;
+    let audience = Audience::Caller(session.caller());
+    state.events.publish("session", audience, || json!({"handle": name, "change": "tools"}));
     match missing {
         Some(tool) => error_response(StatusCode::CONFLICT, &format!("`{tool}` is not loaded in this session")),
-        None => answer(&view(&state, &session)),
+        None => changed(&state, &session),
     }
 }

@@ -27,26 +27,41 @@ pub(crate) fn tools(
     catalog: &CatalogView,
     setup: &Setup,
     exchange: &Exchange,
-    metrics: &Metrics,
-    savings: &SavingsLedger,
+    counters: Option<Counters<'_>>,
 ) -> (Vec<SharedRaw>, u64) {
-    metrics.lists.fetch_add(1, Ordering::Relaxed);
+    if let Some(counters) = &counters {
+        counters.metrics.lists.fetch_add(1, Ordering::Relaxed);
+    }
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
             return (with_fitting_schemas(setup, everything(tools)), 0);
         }
         let items: Vec<SharedRaw> = tools.listed_tools().iter().map(|listed| definition_of(listed, tools)).collect();
         let items = with_fitting_schemas(setup, items);
+        let shown = shown_cost(tools);
+        if let Some(counters) = &counters {
+            counters.count_savings(exchange, tools, &shown);
+        }
+        (items, shown.values().sum())
+    })
+}
+
+/// Where a list that a client asks for is counted: once, however many pages it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counters<'a> {
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) savings: &'a SavingsLedger,
+}
+
+impl Counters<'_> {
+    fn count_savings(&self, exchange: &Exchange, tools: &Session, shown: &Cost) {
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
-        let all = savings.cost_of_all(key, || cost_of_all(tools));
-        let shown = shown_cost(tools);
-        let tokens = shown.values().sum();
-        metrics.count_tokens_saved(all.values().sum(), tokens);
+        let all = self.savings.cost_of_all(key, || cost_of_all(tools));
+        self.metrics.count_tokens_saved(all.values().sum(), shown.values().sum());
         let client = exchange.session.as_ref().map_or(&exchange.client, |session| &session.client);
-        savings.count_list(&shorten(client), &all, &shown);
-        (items, tokens)
-    })
+        self.savings.count_list(&shorten(client), &all, shown);
+    }
 }
 
 /// Returns the estimated tokens of the listed definitions for a model, by server: names, descriptions

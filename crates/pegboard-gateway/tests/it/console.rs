@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::http::Method;
-use pegboard_core::{Ranker, Reason};
+use pegboard_core::{Ranker, Reason, Selection};
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_engine::{Hinted, Keyword};
 use pegboard_gateway::{
@@ -17,8 +17,8 @@ use pegboard_upstream::config::Pinning;
 use serde_json::{Value, json};
 
 use super::{
-    tokens::{ADMIN, GUEST, tokens},
-    world::{Events, Folder, Server, World, plain, read, settings, text, tool, until, whole},
+    tokens::{ADMIN, GUEST, token, tokens},
+    world::{Events, Folder, Server, World, names as world_names, plain, read, settings, text, tool, until, whole},
 };
 
 /// Every path that can be read.
@@ -209,6 +209,8 @@ async fn without_tokens_requests_need_the_credential_of_this_start() {
     console.credential = given["credential"].as_str().map(str::to_owned);
     assert_eq!(console.get("console").await["signedIn"], true);
     assert_eq!(console.get("status").await["servers"][0]["name"], "one");
+    let mut stream = console.events().await;
+    assert_eq!(stream.message().await["kind"], "hello");
     assert_eq!(console.post("console/url", json!({})).await.0, 403, "only the owner can let others in");
     let no_json = console.world.http(Method::POST, "/control/search", None, &[], "{}").await;
     assert_eq!(no_json.status().as_u16(), 401);
@@ -216,6 +218,8 @@ async fn without_tokens_requests_need_the_credential_of_this_start() {
     assert_eq!(console.ask(Method::GET, "status", &[], &Value::Null).await.0, 401);
     // Clients are not concerned.
     assert_eq!(world.legacy().await.names().await, ["echo"]);
+    let seen = stream.until_end().await;
+    assert!(seen.iter().all(|event| event["kind"] != "activity"), "signed out, but sees {seen:?}");
 }
 
 #[tokio::test]
@@ -271,6 +275,11 @@ async fn a_search_shows_what_a_client_gets() {
     );
     assert_eq!((&found["whyNot"]["name"], &found["whyNot"]["rank"]), (&json!("pay"), &Value::Null));
     assert!(found["whyNot"]["reason"].as_str().is_some_and(|reason| reason.contains("not ranked")));
+    let typed = console.search(json!({"query": "open an issue", "whyNot": "create_issu"})).await;
+    assert_eq!(
+        (typed["hits"][0]["name"].is_string(), &typed["whyNot"]["reason"]),
+        (true, &json!("no tool `create_issu`; similar: `create_issue`"))
+    );
 
     let other = console.search(json!({"query": "issue", "ranker": "hinted", "dialect": "select", "limit": 1})).await;
     assert_eq!(
@@ -313,7 +322,12 @@ async fn a_token_searches_its_own_part() {
     let own = guest.search(json!({"query": "secret echo"})).await;
     assert_eq!(names(&as_guest["hits"]), ["one___echo"]);
     assert_eq!((&as_guest["reply"], &as_guest["hits"]), (&own["reply"], &own["hits"]));
-    assert_eq!(guest.post("search", json!({"query": "x", "whyNot": "one___secret"})).await.0, 404);
+    let hidden = guest.search(json!({"query": "x", "whyNot": "one___secret"})).await;
+    assert_eq!(
+        (&hidden["whyNot"]["id"], &hidden["whyNot"]["reason"]),
+        (&Value::Null, &json!("no tool `one___secret`")),
+        "the answer is that for a tool that does not exist"
+    );
 }
 
 #[tokio::test]
@@ -405,17 +419,76 @@ async fn a_token_sees_its_own_activity_and_sessions() {
     assert_eq!((own.len(), &own[0]["tool"]), (1, &json!("one___echo")));
     let hidden = admin.entries("call", 2).await.into_iter().find(|entry| entry["token"] == "admin").expect("an entry");
     assert_eq!(guest.ask(Method::GET, &format!("activity/{}", hidden["seq"]), &[], &Value::Null).await.0, 404);
-    let event = loop {
-        let event = stream.message().await;
-        if event["kind"] == "activity" && event["entry"]["kind"] == "call" {
-            break event;
-        }
-    };
+    let event = stream.until(|event| event["kind"] == "activity" && event["entry"]["kind"] == "call").await;
     assert_eq!(event["entry"]["token"], "guest", "the admin's call came first");
     assert_eq!(
         (admin.get("sessions").await["total"].as_u64(), guest.get("sessions").await["total"].as_u64()),
         (Some(2), Some(1))
     );
+}
+
+#[tokio::test]
+async fn a_stream_shows_what_its_token_may_see_now() {
+    let servers = || vec![Server::new(&["echo", "secret"]).config("one"), Server::new(&["echo"]).config("two")];
+    let world = World::new(servers(), GatewaySettings { tokens: tokens(), ..plain() }).await;
+    let admin = Console::of(&world, ADMIN);
+    let mut stream = admin.events().await;
+    assert_eq!(stream.message().await["kind"], "hello");
+    let only_two = Selection::everything().allow_tools(["two:echo"]);
+    let restricted = |selection| vec![token("admin", selection), tokens().remove(GUEST)];
+    let change = async |tokens| {
+        let settings = GatewaySettings { tokens, ..plain() };
+        assert!(world.gateway.reconfigure(servers(), settings, None).await.has_settings);
+    };
+    change(restricted(only_two)).await;
+    world.legacy_as(GUEST).await.call("one___echo", "{}").await;
+    world.legacy_as(ADMIN).await.call("two___echo", "{}").await;
+    Console::of(&world, GUEST).entries("call", 1).await;
+    let call = stream.until(|event| event["entry"]["kind"] == "call").await;
+    assert_eq!(call["entry"]["tool"], "two___echo", "the guest's call came first");
+    assert_eq!(admin.get("tools").await["servers"][0]["tools"][0]["calls"], 1);
+    change(vec![tokens().remove(GUEST)]).await;
+    world.legacy_as(GUEST).await.call("one___echo", "{}").await;
+    assert!(stream.until_end().await.iter().all(|event| event["kind"] != "activity"), "its token was removed");
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_is_one_entry() {
+    let server = Server::new(&["echo", "wait", "progress"]);
+    let world = World::new(vec![server.config("one")], GatewaySettings { page_size: 2, ..plain() }).await;
+    let (console, session) = (Console::new(&world, hosted()), world.legacy().await);
+    let first = session.request("tools/list", json!({})).await;
+    let second = session.request("tools/list", json!({"cursor": first["result"]["nextCursor"]})).await;
+    assert_eq!((world_names(&first).len(), world_names(&second).len()), (2, 1));
+    session.call("echo", "{}").await;
+    console.entries("call", 1).await;
+    let lists = console.entries("list", 1).await;
+    assert_eq!((lists.len(), &lists[0]["matches"]), (1, &json!(3)));
+    assert_eq!(console.get("status").await["totals"]["lists"], 1);
+}
+
+#[tokio::test]
+async fn a_token_for_a_tool_hears_of_its_server_and_counts_its_own_calls() {
+    let one = Server::new(&["echo"]);
+    let servers = vec![one.config("one"), Server::new(&["echo"]).config("two")];
+    let only_one = token("guest", Selection::everything().allow_tools(["one:echo"]));
+    let tokens = vec![token("admin", Selection::everything()), only_one];
+    let world = World::new(servers, GatewaySettings { tokens, ..plain() }).await;
+    let (admin, guest) = (Console::of(&world, ADMIN), Console::of(&world, GUEST));
+    for _ in 0..3 {
+        world.legacy_as(ADMIN).await.call("one___echo", "{}").await;
+    }
+    world.legacy_as(GUEST).await.call("one___echo", "{}").await;
+    admin.entries("call", 4).await;
+    let calls = async |console: &Console| console.get("tools").await["servers"][0]["tools"][0]["calls"].clone();
+    assert_eq!((calls(&admin).await, calls(&guest).await), (json!(4), json!(1)));
+    let mut stream = guest.events().await;
+    stream.until(|event| event["kind"] == "lagged").await;
+    one.add_tool("hidden");
+    let event = stream.until(|event| event["kind"] == "server").await;
+    assert_eq!((&event["server"], event.get("tools")), (&json!("one"), None));
+    assert_eq!(admin.post("servers/one/stop", json!({})).await.0, 202);
+    stream.until(|event| event["kind"] == "server" && event["state"] == "stopped").await;
 }
 
 #[tokio::test]
@@ -507,8 +580,11 @@ async fn loaded_tools_are_kept_and_put_away() {
     assert!(loaded.contains(&"create_issue"), "{one}");
     assert!(one["tokensOfAll"].as_u64() > Some(0) && one["canUnload"] == true, "{one}");
     let tools = json!({"tools": ["create_issue"]});
+    let mut changes = console.events().await;
+    changes.until(|event| event["kind"] == "lagged").await;
     let (status, kept) = console.post(&format!("sessions/{handle}/keep"), tools.clone()).await;
     assert_eq!(status, 200, "{kept}");
+    changes.until(|event| event["kind"] == "session" && event["handle"] == handle && event["change"] == "tools").await;
     assert!(kept["loaded"].as_array().is_some_and(|all| all.iter().any(|tool| tool["isKept"] == true)), "{kept}");
     let (_, put_away) = console.post(&format!("sessions/{handle}/unload"), tools.clone()).await;
     assert!(!put_away["loaded"].to_string().contains("create_issue"), "{put_away}");
@@ -611,18 +687,11 @@ async fn a_stream_tells_of_servers_and_sessions() {
     let mut stream = console.events().await;
     let hello = stream.message().await;
     assert_eq!((&hello["kind"], &hello["newest"]), (&json!("hello"), &json!(0)));
-    let mut until_kind = async |kind: &str| {
-        loop {
-            let event = stream.message().await;
-            if event["kind"] == kind {
-                return event;
-            }
-        }
-    };
+    let mut until_kind = async |kind: &str| stream.until(|event| event["kind"] == kind).await;
     // From then on changes are known.
     until_kind("lagged").await;
     server.add_tool("more");
-    assert_eq!(until_kind("server").await["tools"], 2);
+    assert_eq!(until_kind("server").await["state"], "ready");
     let session = world.legacy().await;
     assert_eq!(until_kind("session").await["change"], "begun");
     assert_eq!(session.end().await / 100, 2);

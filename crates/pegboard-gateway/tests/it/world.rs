@@ -311,14 +311,28 @@ impl Events {
         self.next().await.expect("a message")
     }
 
-    /// Waits for a notification; others before it are left out.
-    pub(crate) async fn wait_for(&mut self, method: &str) -> Value {
+    /// Waits for a message; others before it are left out.
+    pub(crate) async fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.message().await;
-            if message["method"] == method {
+            if is_wanted(&message) {
                 return message;
             }
         }
+    }
+
+    /// The messages until the stream ends.
+    pub(crate) async fn until_end(&mut self) -> Vec<Value> {
+        let mut messages = Vec::new();
+        while let Some(message) = self.next().await {
+            messages.push(message);
+        }
+        messages
+    }
+
+    /// Waits for a notification; others before it are left out.
+    pub(crate) async fn wait_for(&mut self, method: &str) -> Value {
+        self.until(|message| message["method"] == method).await
     }
 }
 

@@ -62,9 +62,9 @@ const Summary = ({ result }) => html`
   </div>`;
 
 /** @param {SearchResult} result */
-const confidenceTone = ({ confidence, leastConfidence }) => {
+const confidenceTone = ({ confidence, withheld }) => {
   if (confidence == null) return "";
-  if (leastConfidence != null && confidence < leastConfidence) return "bad";
+  if (withheld.length > 0) return "bad";
   return confidence < 0.4 ? "warn" : "";
 };
 
@@ -75,8 +75,7 @@ const Remarks = ({ result }) => {
     result.translated && html`<span class="chip">searched as <b>${result.translated}</b></span>`,
     result.fallback && html`<span class="chip">${FALLBACKS[result.fallback]}</span>`,
     ...result.unmatched.map((word) => html`<span class="chip missed" title="No visible tool contains this word">no tool has <b>${word}</b></span>`),
-    result.hits.length === 0 && result.withheld.length > 0 && result.leastConfidence != null
-      && html`<span class="chip missed">withheld: confidence is below ${percent(result.leastConfidence)}</span>`,
+    result.hits.length === 0 && result.withheld.length > 0 && html`<span class="chip missed">hits withheld: the confidence is too low</span>`,
   ].filter(Boolean);
   return remarks.length > 0 ? html`<div class="remarks row wraps">${remarks}</div>` : null;
 };
@@ -110,7 +109,7 @@ function WhyNot({ name, result, onName }) {
         ${answer && html`
           <div class="stack tight" role="status">
             <p class="row wraps"><${ToolName} name=${answer.name} />
-              ${answer.rank == null ? html`<${Badge} tone="bad">No hit<//>` : html`<${Badge} tone=${answer.rank <= 3 ? "ok" : "warn"}>Rank ${answer.rank}<//>`}
+              ${answer.rank == null ? html`<${Badge} tone="bad">${answer.id == null ? "No such tool" : "No hit"}<//>` : html`<${Badge} tone=${answer.rank <= 3 ? "ok" : "warn"}>Rank ${answer.rank}<//>`}
               ${answer.score != null && html`<span class="muted small num">score ${answer.score.toFixed(3)}${answer.bestScore != null && ` of ${answer.bestScore.toFixed(3)}`}</span>`}</p>
             <p class="wrap">${answer.reason}</p>
             ${answer.missing.length > 0 && html`<p class="row wraps">${answer.missing.map((word) => html`<span class="chip missed" key=${word}>lacks <b>${word}</b></span>`)}</p>`}

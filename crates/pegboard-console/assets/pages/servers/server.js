@@ -125,6 +125,9 @@ function Tools({ server, selected }) {
         <div class="head"><label class="hidden-visually" for=${id}>Filter tools</label>
           <input class="input" id=${id} type="search" data-search placeholder="Filter tools" value=${filter} autocomplete="off" onInput=${onValue(setFilter)} /></div>
         <ul class="tool-list">${shown.map((tool) => html`<${ToolRow} key=${tool.name} server=${server} tool=${tool} isOpen=${tool === open} />`)}
+          ${known.held.filter((pin) => pin.isHeld && words.every((word) => pin.tool.toLowerCase().includes(word))).map((pin) => html`
+            <li key=${pin.tool}><a href=${href(["approvals"])}><span class="row"><code class="grow wrap">${pin.tool}</code><${Badge} tone="warn">held<//></span>
+              <span class="muted small line">Calls are rejected until it is approved.</span></a></li>`)}
           ${shown.length === 0 && html`<li class="muted pad">No tool matches.</li>`}</ul>
       </section>
       ${open ? html`<${ToolView} key=${open.name} server=${server} tool=${open} />` : html`<div class="card hint-card"><${Empty} icon="servers" title="Choose a tool">Its schema, annotations and a form to call it are shown here.<//></div>`}

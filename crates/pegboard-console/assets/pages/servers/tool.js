@@ -8,12 +8,12 @@ import { Json, parsed } from "../../json.js";
 import { href } from "../../route.js";
 import { SchemaForm } from "../../schema-form.js";
 import { Pairs } from "../../table.js";
-import { Badge, Button, Card, Copy, Failure, Note } from "../../ui.js";
+import { Badge, Button, Card, Copy, Failure } from "../../ui.js";
 
 /** @typedef {import("../../api.d.ts").Tool} Tool */
 /** @typedef {import("../../api.d.ts").CallResult} CallResult */
 
-const PINS = /** @type {const} */ ({ held: ["bad", "held"], changed: ["warn", "changed"], new: ["info", "new"], approved: ["", ""], off: ["", ""] });
+const PINS = /** @type {const} */ ({ changed: ["warn", "changed"], new: ["info", "new"], approved: ["", ""], off: ["", ""] });
 
 /** @param {{ pin: Tool["pin"] }} props */
 export const PinBadge = ({ pin }) => {
@@ -81,7 +81,6 @@ function CallForm({ tool }) {
   return html`
     <${Card} title="Call">
       <div class="stack">
-        ${tool.pin === "held" && html`<${Note} tone="warn">This tool is held until it is approved: calls are rejected.<//>`}
         <${SchemaForm} schema=${tool.definition.inputSchema} onSubmit=${call}>
           <div class="row wraps">
             <${Button} kind="primary" icon="play" type="submit" busy=${isRunning}>Call<//>
