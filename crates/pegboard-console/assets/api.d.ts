@@ -290,10 +290,10 @@ export type Tool = {
   readonly renamed?: string;
   readonly deferred?: boolean;
   readonly promptInstructions?: string;
-  /** Whether the user approved it: `held` cannot be called, `changed` and `new` differ from the approval, `off` is not watched. */
+  /** Whether the user approved it: `changed` and `new` differ from the approval, `off` is not watched. Tools that cannot be called until they are approved are in `held` of their server. */
   readonly pin: "approved" | "changed" | "new" | "off";
   readonly override?: Override;
-  /** Calls since the gateway started. */
+  /** Calls among the kept activity; for a restricted token, its own. */
   readonly calls: number;
 };
 
@@ -479,6 +479,7 @@ export type ActivityEntry = {
   readonly query: string | null;
   readonly dialect: string | null;
   readonly hits: readonly (string)[];
+  /** How many tools a search found, or a list has. */
   readonly matches: number | null;
   /** The entry of the search that the call came from. */
   readonly search: number | null;
