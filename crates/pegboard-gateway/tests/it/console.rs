@@ -429,7 +429,9 @@ async fn a_token_sees_its_own_activity_and_sessions() {
 
 #[tokio::test]
 async fn a_stream_shows_what_its_token_may_see_now() {
-    let servers = || vec![Server::new(&["echo", "secret"]).config("one"), Server::new(&["echo"]).config("two")];
+    // The same servers each time: a changed one would start anew, and its tools would be unknown until then.
+    let (one, two) = (Server::new(&["echo", "secret"]), Server::new(&["echo"]));
+    let servers = || vec![one.config("one"), two.config("two")];
     let world = World::new(servers(), GatewaySettings { tokens: tokens(), ..plain() }).await;
     let admin = Console::of(&world, ADMIN);
     let mut stream = admin.events().await;
