@@ -21,7 +21,7 @@
 //! let tool = RawTool { name: "get_weather".into(), ..RawTool::default() };
 //! let (catalog, _) = Catalog::from_tools(vec![tool]);
 //! let (settings, selection) = (Settings::default(), Selection::everything());
-//! let session = Session::expecting(DialectName::Select, settings, Catalog::default(), selection, ranker);
+//! let session = Session::expecting(DialectName::Select, settings, Catalog::empty(), selection, ranker);
 //! let mut search = ToolSearch::new(session);
 //!
 //! search.before_run(catalog);
