@@ -146,8 +146,8 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
     ],
 );
 
-const MODE_HELP: &str = "How tools are sent to the provider. `defer` gives the model a search, `prefetch` finds the likely \
-                         tools before the model is asked, `pass` changes nothing.";
+const MODE_HELP: &str = "How tools are sent to the provider. `defer` gives the model a search, `prefetch` finds the \
+                         likely tools before the model is asked, `pass` changes nothing.";
 
 static UPSTREAMS: Section<Settings> = Section::new(
     "proxyUpstreams",
