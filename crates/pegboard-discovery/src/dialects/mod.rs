@@ -25,6 +25,9 @@ use crate::{
 /// The name of the search of `gateway`, which endpoints without sessions answer in any dialect.
 pub const GATEWAY_SEARCH: &str = gateway::SEARCH;
 
+/// The sentence in the description of the search of `bridge` that says how found tools are called.
+pub const BRIDGE_SEARCH_RESULT: &str = bridge::SEARCH_RESULT;
+
 /// Read-only access to a session for a dialect that answers a call.
 pub struct DialectView<'a> {
     pub(crate) catalog: &'a Catalog,
