@@ -157,6 +157,12 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether the dialect can serve clients without sessions: in one of its forms, the visible
+    /// list does not depend on earlier calls.
+    fn has_constant_form(&self) -> bool {
+        self.has_fixed_list()
+    }
+
     /// Returns the meta-tools that the model sees now.
     fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition>;
 
