@@ -65,7 +65,7 @@ function facts(now, working) {
     ...(now.totals ? [["Searches", short(now.totals.hits + now.totals.misses), now.totals.searchLatency.p50Us != null ? `median ${micros(now.totals.searchLatency.p50Us)}` : null]] : []),
     ["Sessions", count(now.sessions.count)],
     ...(memory > 0 ? [["Memory", bytes(memory), "with servers"]] : []),
-    ["Up for", duration(now.gateway.uptimeMs)],
+    ["Uptime", duration(now.gateway.uptimeMs)],
   ];
 }
 
