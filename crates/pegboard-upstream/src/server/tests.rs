@@ -306,11 +306,11 @@ async fn calls_wait_for_their_turn() {
     }
     let (second, third) = (start(&server), start(&server));
     lined_up(&server, 2).await;
-    // Whoever is not waited for any more does not get in the way of others.
+    // An abandoned call does not block others.
     second.abort();
     lined_up(&server, 1).await;
     assert_eq!(puppet.calls(), 1);
-    // The first takes as long as a call may, and so does whoever waits for it.
+    // The first takes as long as a call may, and so does the call that waits for it.
     let told = third.await.expect("it ends");
     let busy = "concurrency limit of the server reached (`maxConcurrent`): 1 call is running; gave up after 10 s";
     assert!(told == busy || told == "no response within 10 s", "{told}");
