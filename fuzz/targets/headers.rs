@@ -63,7 +63,7 @@ fn check_encoding(value: &str) {
     }
 }
 
-/// What is passed on of a trace is well-formed: whoever reads it takes all of it.
+/// What is passed on of a trace is well-formed: a reader takes all of it.
 fn check_trace(headers: &HeaderMap) {
     let context = TraceContext::read(|key| headers.get(key)?.to_str().ok().map(str::to_owned));
     let texts: Vec<(&str, &str)> = context.iter().collect();

@@ -32,7 +32,7 @@ fn read(limit: usize, pieces: Vec<&[u8]>) -> Vec<Option<Vec<u8>>> {
                 Some(Line::TooLong) => None,
                 None => return read,
             };
-            // Whoever keeps a line takes the one that was read.
+            // A caller that keeps a line takes the one that was read.
             if let Some(line) = &line {
                 assert_eq!(&lines.take_line(), line);
             }

@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(written) = rewrite_manifest(&file) {
         check(&written);
     }
-    // Whoever changes a byte breaks the seal.
+    // A changed byte breaks the seal.
     if let Some(at) = bytes.first().map(|first| usize::from(*first) % file.len()) {
         let mut changed = file.clone();
         changed[at] ^= 1;

@@ -39,7 +39,7 @@ fn check_value(text: &str, value: &RawValue) {
     let read: Option<Value> = serde_json::from_str(value.get()).ok();
     assert_eq!(serde_json::from_str::<Value>(&line).ok(), read, "on one line it is the same value");
     if is_unambiguous(value) {
-        // Whoever takes the first of two keys and whoever takes the last read the same.
+        // Readers that take the first of two keys and readers that take the last read the same.
         let read = read.clone().expect("what is unambiguous can be read");
         let again: Value = serde_json::from_str(&read.to_string()).expect("what is written can be read");
         assert_eq!(without_numbers(again), without_numbers(read));

@@ -1,5 +1,4 @@
-//! Whoever lets people in: an OAuth 2.1 authorization server, and an MCP server's door that
-//! takes its tokens.
+//! An OAuth 2.1 authorization server, and an MCP server's door that takes its tokens.
 //!
 //! | path under [`url`](Authority::url) | |
 //! | --- | --- |

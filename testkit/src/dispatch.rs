@@ -1,4 +1,4 @@
-//! From a line of input to whoever answers it.
+//! Passes lines of input to their handlers.
 
 use std::{sync::Arc, thread};
 

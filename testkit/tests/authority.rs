@@ -82,7 +82,7 @@ fn a_person_is_sent_back_only_where_the_client_said() {
 }
 
 #[test]
-fn codes_are_for_one_use_by_whoever_asked() {
+fn codes_are_for_one_use_by_the_client_that_asked() {
     let authority = Authority::start(Rules::default());
     let check = |from: &str, to: &str, expected: &str| {
         let (client, code) = begin(&authority);

@@ -278,8 +278,12 @@ impl RunningProxy {
     fn start(profile: &str, mode: &str, provider: &str) -> Result<Self, String> {
         let program = Path::new("target").join(profile).join("pegboard");
         let upstream = format!("openai=http://{provider}/v1");
+        // The user's own configuration must not change the measurement.
+        let config = Path::new("target").join("bench-proxy.json");
+        fs::write(&config, r#"{"mcpServers": {}}"#).map_err(|error| error.to_string())?;
         let mut child = Command::new(&program)
-            .args(["proxy", "--demo", "--listen", "127.0.0.1:0", "--state", "none", "--log-level", "warn"])
+            .args(["proxy", "--listen", "127.0.0.1:0", "--state", "none", "--log-level", "warn", "--config"])
+            .arg(&config)
             .args(["--mode", mode, "--upstream", &upstream])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -125,9 +125,9 @@ impl Shared {
         if state.sources.refresh() {
             let catalog = state.sources.catalog().clone();
             self.runner.set_catalog(catalog.clone());
-            let gone = state.conversation.session_mut().update(catalog);
-            if !gone.is_empty() {
-                tracing::info!(tools = gone.join(", "), "tools removed");
+            let removed = state.conversation.session_mut().update(catalog);
+            if !removed.is_empty() {
+                tracing::info!(tools = removed.join(", "), "tools removed");
             }
         }
         self.update_snapshot(state);

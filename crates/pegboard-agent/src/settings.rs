@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use pegboard_core::Ranker;
 use pegboard_discovery::{DialectName, Exposure, Settings};
-use pegboard_engine::{Hinted, Hybrid, Keyword, RegexRanker, Sequence};
+use pegboard_engine::{Hybrid, ranker_by_name};
 use pegboard_llm::{Delivery, wire::Usage};
 
 /// How the model reaches its tools.
@@ -64,17 +64,15 @@ impl ToolSearch {
         Self { dialect, ..Self::default() }
     }
 
-    /// Returns the ranker.
-    pub(crate) fn ranker(&self) -> Arc<dyn Ranker> {
+    /// Returns the ranker; `Err` with the name of the dialect's ranker if there is no such ranker.
+    pub(crate) fn ranker(&self) -> Result<Arc<dyn Ranker>, &'static str> {
         if let Some(ranker) = &self.ranker {
-            return Arc::clone(ranker);
+            return Ok(Arc::clone(ranker));
         }
         match self.dialect.dialect().default_ranker() {
-            "regex" => Arc::new(RegexRanker::default()),
-            "keyword" => Arc::new(Keyword::default()),
-            "sequence" => Arc::new(Sequence::new(self.settings.token_bonus)),
-            "hinted" => Arc::new(Hinted::default()),
-            _ => Arc::new(Hybrid::default()),
+            // It is in a crate that this one does not depend on.
+            "bm25" => Ok(Arc::new(Hybrid::default())),
+            name => ranker_by_name(name, self.settings.token_bonus).ok_or(name),
         }
     }
 }
@@ -138,5 +136,20 @@ impl Prices {
     pub fn cost(&self, usage: Usage) -> f64 {
         let fresh = usage.input.saturating_sub(usage.cached);
         (fresh as f64 * self.input + usage.cached as f64 * self.cached + usage.output as f64 * self.output) / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dialect_has_a_ranker() {
+        for dialect in DialectName::ALL.into_iter().chain([DialectName::Code]) {
+            let own = dialect.dialect().default_ranker();
+            let expected = if own == "bm25" { "hybrid" } else { own };
+            let ranker = ToolSearch::with_dialect(dialect).ranker();
+            assert_eq!(ranker.map(|ranker| ranker.name()), Ok(expected));
+        }
     }
 }

@@ -82,8 +82,8 @@ pub(crate) enum Command {
     /// Programs send their requests to the proxy instead of their provider:
     /// `ANTHROPIC_BASE_URL=http://127.0.0.1:8090/anthropic`, `OPENAI_BASE_URL=http://127.0.0.1:8090/openai/v1`,
     /// `GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8090/gemini`. The model gets a search instead of all tools of a
-    /// request, and its searches are answered on the way. Keys stay those of the program. Everything that the
-    /// proxy does not understand passes through.
+    /// request, and its searches are answered on the way. The program's API key is passed to the provider.
+    /// Everything that the proxy does not understand passes through.
     Proxy(ProxyArgs),
     /// Log in to a remote server
     ///

@@ -92,8 +92,8 @@ pub(crate) fn configured_endpoint(config: &Config) -> Option<EndpointChoice> {
 pub(crate) fn embedder(chosen: Option<EndpointChoice>, state: Option<&Path>) -> Option<Arc<Embedder>> {
     let (settings, selection) = chosen?;
     let made = Embedder::new(settings, state.map(folder).as_deref());
-    let told = |error: &EmbeddingError| tracing::error!("embeddings endpoint disabled: {}", with_causes(error));
-    made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.with_selection(selection)))
+    let log = |error: &EmbeddingError| tracing::error!("embeddings endpoint disabled: {}", with_causes(error));
+    made.inspect_err(log).ok().map(|embedder| Arc::new(embedder.with_selection(selection)))
 }
 
 /// An embeddings endpoint for commands that end with their answer, and wait for it.
@@ -183,8 +183,8 @@ impl EmbeddingsClient {
         let limit = self.embedder.settings().timeout;
         let queries: Vec<QueryTexts> = queries.map(|query| query_texts(ranker, query)).collect();
         let asked = self.runtime.block_on(self.embedder.embed_cached_queries(&queries, limit));
-        let told = |error: &EmbeddingError| warn_missing("ranking the queries without embeddings", error);
-        let Ok(vectors) = asked.inspect_err(told) else { return Vectors::default() };
+        let warn_of = |error: &EmbeddingError| warn_missing("ranking the queries without embeddings", error);
+        let Ok(vectors) = asked.inspect_err(warn_of) else { return Vectors::default() };
         let (lacking, all) = (count_missing(queries.iter().map(|query| &query.whole), &vectors), queries.len());
         if lacking > 0 {
             warn(&format!("ranking {lacking} of {all} queries without embeddings: {NOT_TAKEN}"));

@@ -67,10 +67,30 @@ pub(crate) struct ConfigArgument {
     pub(crate) check_trust: bool,
 }
 
+/// [`ConfigArgs`] for commands that cannot use the demo.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConfigFileArgs {
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your user
+    /// configuration]
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Use the named file only if it is trusted (see `pegboard trust`)
+    #[arg(long)]
+    pub(crate) check_trust: bool,
+}
+
 impl ConfigArgs {
     /// Returns the selected configuration.
     pub(crate) fn source(&self) -> Source {
         Source::find(self.config.as_deref(), self.demo).checking(self.check_trust)
+    }
+}
+
+impl ConfigFileArgs {
+    /// Returns the selected configuration; [`Source::Demo`] if there is no file.
+    pub(crate) fn source(&self) -> Source {
+        Source::find(self.config.as_deref(), false).checking(self.check_trust)
     }
 }
 

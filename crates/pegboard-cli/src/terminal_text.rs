@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_hidden_from_whoever_decides() {
+    fn nothing_is_hidden_from_the_user_who_decides() {
         assert_eq!(show_controls("rm\u{1b}[2K\r\u{202e}x"), "rm\\u{1b}[2K\\u{d}\\u{202e}x");
     }
 

@@ -109,14 +109,14 @@ function Banner() {
   return html`
     <div role="status" aria-live="polite">${isShown && html`
       <div class="banner"><${Icon} name="plug" /><span class="grow">Connection to the gateway lost. What you see may be out of date.</span>
-        <span class="nowrap num" aria-hidden="true">${seconds > 0 ? `Next try in ${seconds} s` : "Connecting…"}</span>
+        <span class="nowrap num" aria-hidden="true">${seconds > 0 ? `Next retry in ${seconds} s` : "Connecting…"}</span>
         <${Button} kind="small" onClick=${reconnectNow}>Connect now<//></div>`}</div>`;
 }
 
 /** @param {{ page: Page | undefined, route: Route }} props */
 const PageView = ({ page, route: current }) => (page
   ? html`<${Lazy} load=${page.load} name="default" isStyled=${page.key !== "playground"} route=${current} wait=${html`<div class="page"><h1>${page.title}</h1><${Waiting} /></div>`} />`
-  : html`<div class="page"><h1>There is no such page</h1><p><a href=${href(["playground"])}>Open the playground</a></p></div>`);
+  : html`<div class="page"><h1>Page not found</h1><p><a href=${href(["playground"])}>Open the playground</a></p></div>`);
 
 const Help = () => useStore(isHelpOpen) && html`<${Lazy} load=${() => import("./help.js")} name="Help" wait=${null} pages=${PAGES} onClose=${() => isHelpOpen.set(false)} />`;
 

@@ -46,7 +46,7 @@ pub mod transcript;
 pub mod usage;
 
 pub use arguments::Validation;
-pub use dialects::{Dialect, DialectName, DialectView, GATEWAY_SEARCH, MetaTool};
+pub use dialects::{BRIDGE_SEARCH_RESULT, Dialect, DialectName, DialectView, GATEWAY_SEARCH, MetaTool};
 pub use host::HostTool;
 pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};
 pub use session::{

@@ -88,8 +88,8 @@ pub struct Settings {
     /// Whether there is `read_result`, for results that were too long to show. Not an option of a
     /// dialect: the host decides, and carries it out.
     pub has_read_result: bool,
-    /// Whether arguments must fit the schema of their tool. Not an option of a dialect: whoever
-    /// has servers decides.
+    /// Whether arguments must fit the schema of their tool. Not an option of a dialect: the host
+    /// decides.
     pub validation: Validation,
 }
 

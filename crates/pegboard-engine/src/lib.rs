@@ -39,6 +39,7 @@ pub use lexical::{ByWords, Lexical};
 pub use rankers::{
     hinted::{self, Hinted},
     keyword::{self, Keyword},
+    ranker_by_name,
     regex::RegexRanker,
     sequence::{self, Sequence},
 };

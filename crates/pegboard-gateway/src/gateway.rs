@@ -32,7 +32,7 @@ use crate::{
     routes::entries::Entries,
     savings::SavingsLedger,
     sessions::Sessions,
-    settings::{GatewaySettings, Profile, Rankers, has_constant_form},
+    settings::{GatewaySettings, Profile, Rankers},
     setup::{Change, GRACE, Setup, Setups},
     startup::{Shutdown, Startup},
     subscriptions::Subscriptions,
@@ -182,7 +182,7 @@ impl Gateway {
     /// Logs once that modern clients get another dialect than the configured one.
     fn log_fallback(&self) {
         if let Profile::Dialect(dialect) = self.setup().profile
-            && !has_constant_form(dialect)
+            && !dialect.dialect().has_constant_form()
         {
             tracing::info!(
                 dialect = dialect.as_str(),

@@ -212,7 +212,7 @@ impl SavingsLedger {
         };
         let written = text.map_err(Into::into).and_then(|text| Folder::open(path)?.replace_without_sync(NAME, &text));
         if let Err(error) = written {
-            tracing::warn!(folder = %path.display(), %error, "cannot save savings");
+            tracing::warn!(folder = %path.display(), %error, "cannot write the savings file");
         }
     }
 }

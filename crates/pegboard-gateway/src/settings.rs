@@ -53,7 +53,7 @@ impl Profile {
     /// Returns the shape for clients whose list of tools must not depend on searches.
     pub(crate) fn constant_shape(self) -> Shape {
         let Shape { dialect, listing, .. } = self.shape();
-        let dialect = if has_constant_form(dialect) { dialect } else { DialectName::Bridge };
+        let dialect = if dialect.dialect().has_constant_form() { dialect } else { DialectName::Bridge };
         Shape { dialect, listing, is_constant: true }
     }
 
@@ -68,11 +68,6 @@ impl Default for Profile {
     fn default() -> Self {
         Self::Dialect(DialectName::Bridge)
     }
-}
-
-/// Returns whether a dialect has a form in which its list does not depend on earlier calls.
-pub(crate) fn has_constant_form(dialect: DialectName) -> bool {
-    matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Gateway)
 }
 
 /// The kind of list that a client gets, and its meta-tools.

@@ -59,7 +59,7 @@ impl TestParts {
     /// Starts these servers, and waits until they are listed.
     pub(crate) async fn new(servers: Vec<ServerConfig>, settings: GatewaySettings) -> Self {
         let (fleet, _notices) = Fleet::start(servers, Vec::new());
-        fleet.listed(PATIENCE).await;
+        fleet.wait_until_listed(PATIENCE).await;
         let parts = Self {
             fleet: Arc::new(fleet),
             setups: setups(settings),

@@ -65,7 +65,7 @@ impl Schemas {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn skipped() {
     eprintln!("SKIPPED: no schemas of the SDKs here; `cargo xtask peers` exports them");
 }

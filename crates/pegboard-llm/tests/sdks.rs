@@ -19,7 +19,7 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn skipped() {
     eprintln!("SKIPPED: no SDKs of the providers here; `cargo xtask peers` installs them");
 }

@@ -54,8 +54,8 @@ pub(crate) fn bytes_of_answer(tokens: usize) -> usize {
     tokens.saturating_mul(MAX_BYTES_READ_FOR_TOKEN).max(MAX_BYTES_READ_FOR_TOKEN)
 }
 
-/// How many bytes of the beginning of `text` are at most `tokens` tokens: at least one
-/// character, so that whoever goes on from there arrives somewhere.
+/// Returns how many bytes of the beginning of `text` are at most `tokens` tokens: at least one
+/// character, so that reading on from there ends.
 pub(crate) fn fit(text: &str, tokens: usize) -> usize {
     let text = &text[..text.floor_char_boundary(bytes_of_answer(tokens))];
     if estimate_tokens(text) <= tokens {

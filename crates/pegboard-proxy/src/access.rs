@@ -33,7 +33,7 @@ pub struct Access {
 pub(crate) enum Denied {
     #[error("a token of this proxy is required, in the header `x-pegboard-token` or in the path: `/token/TOKEN/…`")]
     Missing,
-    #[error("this token of the proxy is not valid")]
+    #[error("invalid proxy token")]
     Wrong,
     #[error("only one token of the proxy is allowed, in the header `x-pegboard-token` or in the path")]
     Several,

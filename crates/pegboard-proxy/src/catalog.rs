@@ -10,7 +10,7 @@ use std::{
 };
 
 use pegboard_core::{Catalog, Ranker, Selection, estimate_tokens};
-use pegboard_discovery::{DialectName, Session, Settings, ToolDefinition, Validation};
+use pegboard_discovery::{BRIDGE_SEARCH_RESULT, DialectName, Session, Settings, ToolDefinition, Validation};
 use pegboard_engine::Hybrid;
 use rustc_hash::FxHasher;
 use serde_json::value::RawValue;
@@ -166,7 +166,7 @@ impl ToolSet {
             return Some(vec![search, call]);
         }
         let how = "The tools that it finds can be called from then on.";
-        let description = search.description.replace("Returns signatures for the call tool.", how);
+        let description = search.description.replace(BRIDGE_SEARCH_RESULT, how);
         Some(vec![ToolDefinition { description, ..search }])
     }
 

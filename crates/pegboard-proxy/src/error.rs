@@ -30,17 +30,17 @@ pub enum ProxyError {
 pub(crate) enum RequestError {
     #[error(transparent)]
     Denied(#[from] Denied),
-    #[error("this is not a path of the proxy; the paths are `/anthropic/…`, `/openai/v1/…` and `/gemini/…`")]
+    #[error("unknown path; the proxy serves `/anthropic/…`, `/openai/v1/…` and `/gemini/…`")]
     UnknownPath,
     #[error("WebSocket connections are not supported by this proxy; use HTTP requests")]
     Upgrade,
-    #[error("the request body is over the limit of {limit} bytes")]
+    #[error("request body is over the limit of {limit} bytes (`proxy.maxBodyBytes`)")]
     TooLarge { limit: usize },
-    #[error("the request body could not be read")]
+    #[error("cannot read the request body")]
     Body(#[source] axum::Error),
-    #[error("the provider cannot be reached at {origin}")]
+    #[error("cannot reach the provider at `{origin}`")]
     Unreachable { origin: String, source: reqwest::Error },
-    #[error("the answer of the provider is over the limit of {limit} bytes")]
+    #[error("the provider's answer is over the fixed limit of {limit} bytes; use the mode `pass`")]
     AnswerTooLarge { limit: usize },
     #[error("the answer of the provider ended early")]
     Incomplete,
@@ -48,7 +48,7 @@ pub(crate) enum RequestError {
     Encoded,
     #[error("the request body did not arrive within {} s", waited.as_secs())]
     SlowBody { waited: Duration },
-    #[error("the proxy has no memory left for request bodies; try again later")]
+    #[error("the proxy has reached its memory limit for request bodies; retry later")]
     Busy,
 }
 

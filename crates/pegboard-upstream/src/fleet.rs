@@ -302,11 +302,11 @@ impl Fleet {
 
     /// Waits until every server is listed or has failed, at most `limit`. Cached lists count, and a
     /// server that was waited for in vain is not waited for again at the next start.
-    pub async fn listed(&self, limit: Duration) {
+    pub async fn wait_until_listed(&self, limit: Duration) {
         let servers = self.servers();
         let all = async {
             for server in servers.iter() {
-                server.listed().await;
+                server.wait_until_listed().await;
             }
         };
         if tokio::time::timeout(limit, all).await.is_err() {

@@ -323,7 +323,7 @@ impl Upstream {
     /// Waits until it is known what the server offers, from what was kept of it or from
     /// itself, or that it does not work. One that did not answer when it was last started is
     /// not waited for.
-    pub async fn listed(&self) {
+    pub async fn wait_until_listed(&self) {
         let _ = self.context.phase.subscribe().wait_for(|phase| *phase >= StartPhase::Loaded).await;
         if self.is_worth_waiting() {
             self.settled().await;

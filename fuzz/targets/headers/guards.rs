@@ -22,7 +22,7 @@ pub(crate) fn check(request: &Request<Vec<u8>>) {
     let is_open = request.uri().path() == "/health";
     assert_eq!(entered.is_ok(), at_home && (is_open || token(request).is_some()), "a guard looks at tokens");
     if let Ok(Some(principal)) = entered {
-        assert_eq!(Some(principal.0), token(request), "a token is somebody's own");
+        assert_eq!(Some(principal.0), token(request), "a token belongs to one caller");
     }
     if at_home && !is_open {
         let is_about_token = !matches!(entered, Err(Rejection::Host | Rejection::Origin | Rejection::NotOneHost));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::{DialectName, Hits, Holder, Session, Settings, host::offers::offers_section};
-use pegboard_llm::{Conversation, ConversationError, Delivery};
+use pegboard_llm::{Conversation, Delivery};
 use pegboard_upstream::ListKind;
 
-use super::AgentBuilder;
+use super::{AgentBuilder, BuildError};
 use crate::{settings::Mode, sources::Sources};
 
 /// Number of tool slots that are reserved for meta-tools, tools of the agent and always-on tools.
@@ -30,12 +30,12 @@ impl AgentBuilder {
         sources: &mut Sources,
         selection: &Selection,
         has_outputs: bool,
-    ) -> Result<Conversation, ConversationError> {
+    ) -> Result<Conversation, BuildError> {
         let (dialect, settings, wish) = self.dialect_settings(mode, has_outputs);
         sources.reserve(dialect.meta_names());
         sources.refresh();
         let catalog = sources.catalog().clone();
-        let ranker = self.ranker();
+        let ranker = self.ranker()?;
         if ranker.vector_source().is_some() {
             // Embed the tools before the first search needs them.
             let (ranker, catalog) = (Arc::clone(&ranker), catalog.clone());
@@ -76,11 +76,12 @@ impl AgentBuilder {
         }
     }
 
-    fn ranker(&self) -> Arc<dyn Ranker> {
-        match &self.learner {
-            Some(learner) => learner.ranker(Holder::Local, self.search.ranker()),
-            None => self.search.ranker(),
-        }
+    fn ranker(&self) -> Result<Arc<dyn Ranker>, BuildError> {
+        let ranker = self.search.ranker().map_err(BuildError::UnknownRanker)?;
+        Ok(match &self.learner {
+            Some(learner) => learner.ranker(Holder::Local, ranker),
+            None => ranker,
+        })
     }
 
     /// Returns the system prompt, followed by the list of prompts and resources.

@@ -52,6 +52,9 @@ pub enum BuildError {
     /// A cost limit is set, but prices are not.
     #[error("a cost limit needs prices")]
     NoPrices,
+    /// The ranker of the dialect is not a known one.
+    #[error("unknown ranker `{0}`")]
+    UnknownRanker(&'static str),
     /// No random identifier can be generated for the conversation.
     #[error("no random numbers available from the system")]
     Random(#[source] getrandom::Error),

@@ -372,7 +372,7 @@ async fn not_all_calls_wait_for_room() {
 }
 
 #[tokio::test]
-async fn whoever_reads_nothing_is_cut_off() {
+async fn clients_that_read_nothing_are_cut_off() {
     let write_timeout = Duration::from_millis(50);
     let settings = ApiSettings { max_result_bytes: 2 * HUGE, max_unsent_bytes: HUGE, write_timeout, ..settings() };
     let started = start_with(settings).await;

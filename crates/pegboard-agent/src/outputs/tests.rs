@@ -151,7 +151,7 @@ fn files_are_named_as_they_were_given() {
     {
         assert_eq!(read(&outputs, &given, 2, 3), Ok("12".to_owned()), "{given}");
     }
-    // Whoever has the same name for the conversation has its outputs.
+    // Conversations with the same name have the same outputs.
     assert_eq!(read(&temp.outputs("a/b"), &name, 10, 99), Ok("9".to_owned()));
 }
 

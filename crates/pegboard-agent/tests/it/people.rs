@@ -20,7 +20,7 @@ fn def(name: &str) -> ToolDef {
 }
 
 #[tokio::test]
-async fn questions_are_asked_where_there_is_somebody() {
+async fn questions_are_asked_where_there_is_a_user() {
     let provider = provider([
         call("ask_human", json!({"question": "Which city?", "options": ["Rome", "Oslo"]})),
         call("consult", json!({"message": "Sure?"})),

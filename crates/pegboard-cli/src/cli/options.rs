@@ -56,16 +56,16 @@ pub(crate) struct Dialect(pub(crate) DialectName);
 
 impl ValueEnum for Dialect {
     fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Self(DialectName::Explicit),
-                Self(DialectName::Gateway),
-                Self(DialectName::Select),
-                Self(DialectName::Ranked),
-                Self(DialectName::Schema),
-                Self(DialectName::Bridge),
-            ]
-        }
+        const NAMES: [Dialect; DialectName::ALL.len()] = {
+            let mut names = [Dialect(DialectName::ALL[0]); DialectName::ALL.len()];
+            let mut at = 0;
+            while at < names.len() {
+                names[at] = Dialect(DialectName::ALL[at]);
+                at += 1;
+            }
+            names
+        };
+        &NAMES
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {

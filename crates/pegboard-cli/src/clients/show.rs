@@ -33,7 +33,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     for row in rows {
         let cell = |(text, title): (String, &&str)| match *title {
             "SERVER" => Cell::new(text).fg(Color::Cyan),
-            "FILE" => Cell::new(text.replace('/', &format!("/{BREAK}"))).set_delimiter(BREAK),
+            "FILE" => Cell::new(breakable_path(&text)).set_delimiter(BREAK),
             _ => Cell::new(text),
         };
         table.add_row(row.into_iter().zip(head).map(cell));
@@ -42,6 +42,11 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut text = table.trim_fmt().replace(BREAK, "");
     text.push('\n');
     text
+}
+
+/// Returns a path with [`BREAK`] after each separator, also those of Windows.
+fn breakable_path(path: &str) -> String {
+    path.replace('/', &format!("/{BREAK}")).replace('\\', &format!("\\{BREAK}"))
 }
 
 /// Returns a path with `~` for the home folder.
@@ -82,13 +87,17 @@ mod tests {
     fn paths_break_between_their_parts() {
         let path = "~/.config/Some Client/User/globalStorage/vendor.extension/settings/mcp_settings.json";
         let note = "a note that is long enough to leave little room for the path of the file beside it";
-        let shown = table(&["CLIENT", "FILE", "NOTES"], vec![["x", path, note].map(str::to_owned).to_vec()]);
-        assert!(!shown.contains(BREAK), "{shown:?}");
-        let parts: Vec<&str> = path.split_inclusive('/').collect();
-        let lines: Vec<&str> = shown.lines().skip(1).collect();
-        assert!(lines.len() > 1, "{shown}");
-        let missing: Vec<&&str> = parts.iter().filter(|part| !lines.iter().any(|line| line.contains(**part))).collect();
-        assert!(missing.is_empty(), "{missing:?} in\n{shown}");
+        for path in [path.to_owned(), path.replace('/', "\\")] {
+            let row = ["x", &path, note].map(str::to_owned).to_vec();
+            let shown = table(&["CLIENT", "FILE", "NOTES"], vec![row]);
+            assert!(!shown.contains(BREAK), "{shown:?}");
+            let parts: Vec<&str> = path.split_inclusive(['/', '\\']).collect();
+            let lines: Vec<&str> = shown.lines().skip(1).collect();
+            assert!(lines.len() > 1, "{shown}");
+            let is_missing = |part: &&&str| !lines.iter().any(|line| line.contains(**part));
+            let missing: Vec<&&str> = parts.iter().filter(is_missing).collect();
+            assert!(missing.is_empty(), "{missing:?} in\n{shown}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<Outcome, CliError> {
         .map_err(|error| error.explain(&endpoint))?;
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let Some(url) = answer["url"].as_str() else {
-        return Err(CliError::new(format!("{}: the gateway has answered without a URL", endpoint.name)));
+        return Err(CliError::new(format!("{}: the gateway returned no URL", endpoint.name)));
     };
     output::text(&format!("{}\n", terminal_text::clean(url)))?;
     match answer["expiresInMs"].as_u64() {

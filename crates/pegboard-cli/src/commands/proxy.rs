@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum, builder::PossibleValue};
 use pegboard_http::{ConnectionLimits, Guard, Listener, Rejection};
 use pegboard_proxy::{Mode, Proxy, ProxyError, Route};
 
@@ -13,7 +13,7 @@ use crate::{
     config::{Config, proxy::ProxyConfig},
     error::{CliError, say},
     logging,
-    source::{ConfigArgs, Source},
+    source::{ConfigFileArgs, Source},
 };
 
 /// The default listen address.
@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 4096;
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
-    pub(crate) config: ConfigArgs,
+    pub(crate) config: ConfigFileArgs,
 
     /// Address to listen on [default: 127.0.0.1:8090]
     #[arg(long, value_name = "ADDRESS")]
@@ -35,9 +35,9 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "ROUTE=URL", value_parser = parse_upstream)]
     pub(crate) upstream: Vec<(Route, String)>,
 
-    /// What is done with the tools of requests that match no rule of the configuration
-    #[arg(long, value_name = "MODE", value_parser = clap::builder::PossibleValuesParser::new(Mode::NAMES))]
-    pub(crate) mode: Option<String>,
+    /// How tools are sent to the provider in requests that match no rule of the configuration
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<ModeName>,
 
     /// State folder for the searches of conversations; `none` keeps them in memory
     /// [default: `pegboard` in the user's state folder]
@@ -46,6 +46,34 @@ pub(crate) struct ProxyArgs {
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+/// A mode by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModeName(pub(crate) Mode);
+
+impl ValueEnum for ModeName {
+    fn value_variants<'a>() -> &'a [Self] {
+        const NAMES: [ModeName; Mode::ALL.len()] = {
+            let mut names = [ModeName(Mode::ALL[0]); Mode::ALL.len()];
+            let mut at = 0;
+            while at < names.len() {
+                names[at] = ModeName(Mode::ALL[at]);
+                at += 1;
+            }
+            names
+        };
+        &NAMES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Mode::Defer => "The model gets a search; found tools reach it when it needs them (default)",
+            Mode::Prefetch => "Find the likely tools for the newest user message before the model is asked",
+            Mode::Pass => "Send the request as it is",
+        };
+        Some(PossibleValue::new(self.0.as_str()).help(help))
+    }
 }
 
 /// Parses `ROUTE=URL`.
@@ -61,7 +89,7 @@ fn parse_upstream(text: &str) -> Result<(Route, String), String> {
 
 pub(crate) fn run(args: &ProxyArgs) -> Result<Outcome, CliError> {
     let source = args.config.source();
-    if !matches!(source, Source::Demo | Source::ChosenDemo) {
+    if source != Source::Demo {
         source.announce();
     }
     // A configuration decides where keys are sent, so it must be trusted.
@@ -116,7 +144,7 @@ fn build(config: &ProxyConfig, args: &ProxyArgs, is_loopback: bool, state: Optio
     for (route, url) in &args.upstream {
         config.settings.upstreams.set(*route, url);
     }
-    if let Some(mode) = args.mode.as_deref().and_then(|mode| mode.parse().ok()) {
+    if let Some(ModeName(mode)) = args.mode {
         config.settings.modes.default = mode;
     }
     open(config, is_loopback, state)

@@ -31,7 +31,7 @@ pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> ConsoleDraft {
 
 static SECTION: Section<ConsoleDraft> = Section::new(
     "console",
-    "The web console of a gateway that listens on an address, and what is kept for it.",
+    "The web console of a gateway that listens on an address, and its stored data.",
     &[
         Key::new(
             "enabled",
@@ -43,7 +43,7 @@ static SECTION: Section<ConsoleDraft> = Section::new(
         Key::new(
             "activity",
             Kind::Object(|| ACTIVITY.shape()),
-            "What is kept of searches and calls.",
+            "Stored searches and calls.",
             |node, draft: &mut ConsoleDraft, scope| ACTIVITY.read(node, &mut draft.settings.activity, scope),
         ),
         Key::new(
@@ -61,13 +61,12 @@ static SECTION: Section<ConsoleDraft> = Section::new(
 
 static ACTIVITY: Section<ActivitySettings> = Section::new(
     "activity",
-    "What is kept of searches and calls: who, what was searched for, what was found and called, how long it took. \
-     Applies when the gateway starts.",
+    "Stored activity: caller, query, hits, called tool, duration. Applies when the gateway starts.",
     &[
         Key::new(
             "entries",
             Kind::Count { least: 0 },
-            "Maximum number of kept entries; the oldest make room. 0 keeps none.",
+            "Maximum number of entries; the oldest are evicted. 0 stores none.",
             |node, settings: &mut ActivitySettings, scope| {
                 let most = node.as_count(scope.problems).map(|count| count.min(MAX_ENTRIES));
                 set(&mut settings.entries, most);
@@ -145,7 +144,7 @@ static PRICES: Section<PricesDraft> = Section::new(
         Key::new(
             "clients",
             Kind::Map(&Kind::Number),
-            "Prices for clients, by the names that they give themselves.",
+            "Prices by client name.",
             |node, prices: &mut PricesDraft, scope| {
                 let Some(entries) = node.as_object(scope.problems) else { return };
                 for entry in &entries {

@@ -146,7 +146,7 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
     ],
 );
 
-const MODE_HELP: &str = "What is done with the tools of requests. `defer` gives the model a search, `prefetch` finds the \
+const MODE_HELP: &str = "How tools are sent to the provider. `defer` gives the model a search, `prefetch` finds the \
                          likely tools before the model is asked, `pass` changes nothing.";
 
 static UPSTREAMS: Section<Settings> = Section::new(

@@ -96,7 +96,7 @@ fn files_of_other_programs_are_fine() {
 }
 
 #[test]
-fn whoever_names_a_dialect_wants_it_always() {
+fn a_named_dialect_applies_always() {
     let shown = |config: &Config| {
         let gateway = &config.gateway;
         format!("{:?} {:?}", gateway.profile, gateway.exposure).replace("Dialect", "")

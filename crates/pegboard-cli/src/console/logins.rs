@@ -38,7 +38,7 @@ impl LoginFlows for BackgroundLogins {
         let gateway = self.gateway.upgrade();
         let servers = gateway.map(|gateway| gateway.servers());
         let found = servers.iter().flat_map(|servers| servers.iter()).find(|one| one.name() == server);
-        let missing = || HostError::new(HostErrorKind::NotFound, "no server of this name", None);
+        let missing = || HostError::new(HostErrorKind::NotFound, format!("server `{server}` not found"), None);
         let config = found.ok_or_else(missing)?.config().clone();
         let refused = |error: LoginError| {
             let hint = error.hint().map(Into::into);

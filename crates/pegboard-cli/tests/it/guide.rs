@@ -270,17 +270,25 @@ const README: &str = include_str!("../../../../README.md");
 
 #[test]
 fn links_lead_somewhere() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    for entry in fs::read_dir(&docs).expect("the folder").flatten() {
-        let Ok(page) = fs::read_to_string(entry.path()) else { continue };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = fs::read_dir(root.join("docs")).expect("the folder").flatten().map(|entry| entry.path());
+    for path in docs.chain(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name))) {
+        let Ok(page) = fs::read_to_string(&path) else { continue };
+        let folder = path.parent().expect("a folder");
         for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap_or_default();
             if file.is_empty() || file.contains("://") {
                 continue;
             }
-            assert!(docs.join(file).exists(), "{}: `{link}`", entry.path().display());
+            assert!(folder.join(file).exists(), "{}: `{link}`", path.display());
         }
     }
+}
+
+#[test]
+fn the_architecture_is_short() {
+    let words = include_str!("../../../../ARCHITECTURE.md").split_whitespace().count();
+    assert!(words <= 2500, "{words} words");
 }
 
 #[test]

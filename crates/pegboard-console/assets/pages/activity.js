@@ -73,8 +73,8 @@ export default function Activity({ route }) {
 function Kept() {
   const kept = useStore(access)?.activity;
   if (!kept) return null;
-  const contents = { none: "Arguments and results are not kept", memory: "Arguments and results stay in memory", disk: "Arguments and results are kept on disk" }[kept.contents];
-  return html`<span>${kept.disk ? `Up to ${count(kept.entries)} entries are kept for ${plural(kept.days, "day")}` : `Up to ${count(kept.entries)} entries are kept until the gateway stops`}. ${contents}.</span>`;
+  const contents = { none: "Arguments and results are not stored", memory: "Arguments and results stay in memory", disk: "Arguments and results are stored on disk" }[kept.contents];
+  return html`<span>${kept.disk ? `Up to ${count(kept.entries)} entries are stored for ${plural(kept.days, "day")}` : `Up to ${count(kept.entries)} entries are stored until the gateway stops`}. ${contents}.</span>`;
 }
 
 /** @param {Filter} filter */

@@ -37,15 +37,15 @@ export default function Approvals() {
   };
   return html`
     <div class="page">
-      <${PageHead} title="Approvals" about="A server can change what its tools say after you approved them. Compare each change before models see it.">
+      <${PageHead} title="Approvals" about="Servers can change tool definitions after approval. Review each change before models see it.">
         ${approvals.length > 0 && html`
           <${Button} kind="danger" disabled=${ids.length === 0} onClick=${() => decide("reject", ids)}>Reject ${ids.length || ""}<//>
           <${Button} kind="primary" disabled=${ids.length === 0} onClick=${() => decide("approve", ids)}>Approve ${ids.length || ""}<//>`}
       <//>
       ${error && html`<${Failure} error=${error} onRetry=${reload} />`}
       ${value && !value.enabled && html`<${Note}>Approvals are off. Set <code>pinning</code> in the configuration to keep the form in which you approved each tool.<//>`}
-      ${!value ? !error && html`<div class="card"><${Waiting} /></div>` : approvals.length === 0 ? html`<div class="card"><${Empty} icon="approvals" title="Nothing waits">${value.isHolding ? "New and changed tools are held until you approve them here." : "New and changed tools appear here."}<//></div>`
-        : html`<${Check} label=${`Choose all ${approvals.length}`} checked=${ids.length === approvals.length} onChange=${(/** @type {boolean} */ all) => setChosen(all ? approvals.map((one) => one.id) : [])} />
+      ${!value ? !error && html`<div class="card"><${Waiting} /></div>` : approvals.length === 0 ? html`<div class="card"><${Empty} icon="approvals" title="No pending approvals">${value.isHolding ? "New and changed tools are held until you approve them here." : "New and changed tools appear here."}<//></div>`
+        : html`<${Check} label=${`Select all ${approvals.length}`} checked=${ids.length === approvals.length} onChange=${(/** @type {boolean} */ all) => setChosen(all ? approvals.map((one) => one.id) : [])} />
             ${approvals.map((one) => html`<${ApprovalCard} key=${one.id} approval=${one} isChosen=${ids.includes(one.id)}
               onChoose=${(/** @type {boolean} */ is) => setChosen(is ? [...ids, one.id] : ids.filter((id) => id !== one.id))} onDecide=${(/** @type {"approve" | "reject"} */ action) => decide(action, [one.id])} />`)}`}
       ${value && value.rejected.length > 0 && html`<${Card} title="Rejected"><p class="row wraps">${value.rejected.map((one) => html`<span class="chip" key=${`${one.server}/${one.tool}`}>${one.server}/<b>${one.tool}</b></span>`)}</p><//>`}

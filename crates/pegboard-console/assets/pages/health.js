@@ -32,7 +32,7 @@ function Reload() {
   const [isBusy, setBusy] = useState(false);
   const reload = async () => {
     setBusy(true);
-    await attempt(() => request("POST /control/reload"), "Configuration read again");
+    await attempt(() => request("POST /control/reload"), "Configuration reloaded");
     setBusy(false);
   };
   return may("configure") ? html`<${Button} icon="restart" busy=${isBusy} onClick=${reload}>Reload configuration<//>` : null;
@@ -47,7 +47,7 @@ function Findings() {
     <${Facts} facts=${[["Errors", html`<span class=${number("error") > 0 ? "tone-bad" : ""}>${count(number("error"))}</span>`], ["Warnings", html`<span class=${number("warning") > 0 ? "tone-warn" : ""}>${count(number("warning"))}</span>`], ["Notes", count(number("note"))], ["Servers checked", count(value.servers.length)]]} />
     <section class="card" aria-label="Findings">
       <div class="head"><h2 class="grow">${plural(value.findings.length, "finding")}</h2><span class="muted small">checked ${clock(value.checkedAt)} in ${duration(value.tookMs)}</span><${Button} kind="small" icon="restart" busy=${isLoading} onClick=${reload}>Check again<//></div>
-      ${value.findings.length === 0 ? html`<${Empty} icon="check" title="Nothing found">The configuration and all servers look fine.<//>` : html`<ul>${value.findings.map((finding, at) => html`<${FindingRow} key=${`${finding.check}-${finding.server}-${at}`} finding=${finding} onDone=${reload} />`)}</ul>`}
+      ${value.findings.length === 0 ? html`<${Empty} icon="check" title="No problems found">The configuration and all servers look fine.<//>` : html`<ul>${value.findings.map((finding, at) => html`<${FindingRow} key=${`${finding.check}-${finding.server}-${at}`} finding=${finding} onDone=${reload} />`)}</ul>`}
     </section>`;
 }
 

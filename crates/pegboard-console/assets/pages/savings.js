@@ -22,7 +22,7 @@ export default function Savings() {
   const isMoney = unit === "money" && value?.prices != null;
   return html`
     <div class="page">
-      <${PageHead} title="Savings" about="Tokens of tool definitions that no model had to read, because it searched instead.">
+      <${PageHead} title="Savings" about="Tokens of tool definitions not sent to models, thanks to search.">
         ${value?.prices && html`<${Segments} label="Unit" value=${unit} options=${[["tokens", "Tokens"], ["money", value.prices.currency]]} onChange=${setUnit} />`}
         <${Segments} label="Time" value=${days} options=${SPANS} onChange=${setDays} />
       <//>
@@ -68,7 +68,7 @@ function Days({ value, isMoney }) {
   return html`
     <${Card} title="By day" actions=${!isMoney && html`<span class="legend"><span><i></i>Saved</span><span><i class="pale"></i>Without Pegboard</span></span>`}>
       <div class="stack">
-        <${Bars} label=${`Saved by day: ${plural(bars.length, "day")}, all in all ${count(value.total.saved)} tokens`} bars=${bars} format=${isMoney ? (/** @type {number} */ amount) => amount.toFixed(2) : short} />
+        <${Bars} label=${`Saved by day: ${plural(bars.length, "day")}, in total ${count(value.total.saved)} tokens`} bars=${bars} format=${isMoney ? (/** @type {number} */ amount) => amount.toFixed(2) : short} />
         <details><summary class="small muted">The same as a table</summary>
           <${Table} caption="Savings by day" rows=${[...value.days].sort((first, second) => (first.date < second.date ? 1 : -1))} rowKey=${(/** @type {{ date: string }} */ one) => one.date} columns=${[
             { title: "Day (UTC)", kind: "head", cell: (/** @type {Totals["days"][number]} */ one) => one.date }, ...sumColumns(value)]} />

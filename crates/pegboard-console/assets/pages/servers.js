@@ -38,11 +38,11 @@ function Overview({ now }) {
   const id = useId();
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = useMemo(() => now.servers.filter((server) => words.every((word) => `${server.name} ${server.state} ${server.description} ${server.transport}`.toLowerCase().includes(word))), [now, filter]);
-  const working = now.servers.filter((server) => server.state !== "failed").length;
+  const failed = now.servers.filter((server) => server.state === "failed").length;
   return html`
     <div class="page">
       <${PageHead} title="Servers" about="The MCP servers behind this gateway, as they are now." />
-      <${Facts} facts=${facts(now, working)} />
+      <${Facts} facts=${facts(now, failed)} />
       <section class="card" aria-label="Servers">
         <div class="head"><h2 class="grow">${plural(shown.length, "server")}</h2>
           <label class="hidden-visually" for=${id}>Filter servers</label>
@@ -53,19 +53,19 @@ function Overview({ now }) {
     </div>`;
 }
 
-/** @param {import("../api.d.ts").Status} now @param {number} working */
-function facts(now, working) {
+/** @param {import("../api.d.ts").Status} now @param {number} failedServers */
+function facts(now, failedServers) {
   const calls = now.servers.reduce((sum, server) => sum + server.calls.total, 0);
   const failed = now.servers.reduce((sum, server) => sum + server.calls.failed + server.toolErrors, 0);
   const memory = now.servers.reduce((sum, server) => sum + (server.memoryBytes ?? 0), now.memoryBytes ?? 0);
   return [
-    ["Servers", count(now.servers.length), working === now.servers.length ? "all work" : `${now.servers.length - working} failed`],
+    ["Servers", count(now.servers.length), failedServers === 0 ? "none failed" : `${failedServers} failed`],
     ["Tools", count(now.tools)],
     ["Calls", short(calls), failed > 0 ? plural(failed, "error") : null],
     ...(now.totals ? [["Searches", short(now.totals.hits + now.totals.misses), now.totals.searchLatency.p50Us != null ? `median ${micros(now.totals.searchLatency.p50Us)}` : null]] : []),
     ["Sessions", count(now.sessions.count)],
     ...(memory > 0 ? [["Memory", bytes(memory), "with servers"]] : []),
-    ["Up for", duration(now.gateway.uptimeMs)],
+    ["Uptime", duration(now.gateway.uptimeMs)],
   ];
 }
 

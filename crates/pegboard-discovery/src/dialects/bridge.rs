@@ -23,6 +23,9 @@ const CALL_READ: &str = "call_read_tool";
 const CALL_WRITE: &str = "call_write_tool";
 const CALL_DESTRUCTIVE: &str = "call_destructive_tool";
 
+/// The sentence in the description of the search that says how found tools are called.
+pub(super) const SEARCH_RESULT: &str = "Returns signatures for the call tool.";
+
 /// Maximum number of queries in one call.
 const MAX_QUERIES: usize = 5;
 
@@ -77,10 +80,7 @@ impl Dialect for Bridge {
     fn meta_tools(&self, view: &DialectView<'_>) -> Vec<ToolDefinition> {
         let mut tools = vec![ToolDefinition {
             name: SEARCH.to_owned(),
-            description: format!(
-                "Find tools and how to call them. {} Returns signatures for the call tool.",
-                summary(view)
-            ),
+            description: format!("Find tools and how to call them. {} {SEARCH_RESULT}", summary(view)),
             input_schema: json!({
                 "type": "object",
                 "properties": {

@@ -40,6 +40,11 @@ impl Dialect for Gateway {
         "bm25"
     }
 
+    fn has_constant_form(&self) -> bool {
+        // A search can return signatures instead of exposing its hits.
+        true
+    }
+
     fn lists_last(&self) -> bool {
         true
     }

@@ -25,6 +25,9 @@ use crate::{
 /// The name of the search of `gateway`, which endpoints without sessions answer in any dialect.
 pub const GATEWAY_SEARCH: &str = gateway::SEARCH;
 
+/// The sentence in the description of the search of `bridge` that says how found tools are called.
+pub const BRIDGE_SEARCH_RESULT: &str = bridge::SEARCH_RESULT;
+
 /// Read-only access to a session for a dialect that answers a call.
 pub struct DialectView<'a> {
     pub(crate) catalog: &'a Catalog,
@@ -152,6 +155,12 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
     /// Returns whether the visible list never changes.
     fn has_fixed_list(&self) -> bool {
         false
+    }
+
+    /// Returns whether the dialect can serve clients without sessions: in one of its forms, the visible
+    /// list does not depend on earlier calls.
+    fn has_constant_form(&self) -> bool {
+        self.has_fixed_list()
     }
 
     /// Returns the meta-tools that the model sees now.

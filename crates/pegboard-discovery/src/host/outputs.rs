@@ -96,6 +96,16 @@ pub(super) fn preview(head: &str, omitted: usize, tail: &str) -> String {
     }
 }
 
+/// Returns the notice in place of a long text: what it is, its `preview`, and the calls that read more of it, each with
+/// a label, the tool and its arguments.
+pub(super) fn notice_with_calls(what: &str, preview: &str, calls: &[(&str, &str, Value)]) -> String {
+    let mut text = format!("{what}\n\n{preview}\n");
+    for (label, tool, arguments) in calls {
+        text.push_str(&format!("\n{label}: {tool} {arguments}"));
+    }
+    text
+}
+
 /// Returns the text that the model reads in place of an offloaded output.
 ///
 /// ```
@@ -112,32 +122,22 @@ pub fn offload_notice(output: &OffloadedOutput<'_>) -> String {
     let OffloadedOutput { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *output;
     let kind = if is_json { "JSON, " } else { "" };
     let shown = head.chars().count();
-    let mut text = format!(
+    let what = format!(
         "The output of `{tool}` is too long to show ({kind}{chars} characters, about {tokens} tokens). \
-         The full output is in the file `{filename}` ({path}).\n\n{}",
-        preview(head, omitted, tail)
+         The full output is in the file `{filename}` ({path})."
     );
-    let line = |tool: HostTool, what: &str, arguments: Value| format!("\n{what}: {} {arguments}", tool.name());
     let next = (shown + 1).min(chars.max(1));
-    text.push('\n');
-    text.push_str(&line(
-        HostTool::ReadLargeOutput,
-        "Continue reading",
-        json!({"filename": filename, "start": next, "end": (shown * 2).clamp(next, chars.max(next))}),
-    ));
-    text.push_str(&line(
-        HostTool::SearchLargeOutput,
-        "Find",
-        json!({"filename": filename, "operation": "search", "pattern": "<regular expression>"}),
-    ));
+    let range = json!({"filename": filename, "start": next, "end": (shown * 2).clamp(next, chars.max(next))});
+    let pattern = json!({"filename": filename, "operation": "search", "pattern": "<regular expression>"});
+    let mut calls = vec![
+        ("Continue reading", HostTool::ReadLargeOutput.name(), range),
+        ("Find", HostTool::SearchLargeOutput.name(), pattern),
+    ];
     if can_query {
-        text.push_str(&line(
-            HostTool::QueryLargeOutput,
-            "Query",
-            json!({"filename": filename, "query": "<jq filter>"}),
-        ));
+        let query = json!({"filename": filename, "query": "<jq filter>"});
+        calls.push(("Query", HostTool::QueryLargeOutput.name(), query));
     }
-    text
+    notice_with_calls(&what, &preview(head, omitted, tail), &calls)
 }
 
 /// Returns the note after a range that was too long to be read at once.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::{ArgumentError, Request, flag, given, max_results, range, required},
-    outputs::preview,
+    outputs::{notice_with_calls, preview},
 };
 use crate::outcome::ToolDefinition;
 
@@ -121,21 +121,20 @@ pub struct OffloadedResult<'a> {
 pub fn notice(result: &OffloadedResult<'_>) -> String {
     let OffloadedResult { tool, reference, lifetime, chars, lines, tokens, is_json, head, tail, omitted } = *result;
     let kind = if is_json { "JSON, " } else { "" };
-    let mut text = format!(
+    let what = format!(
         "The result of `{tool}` is too long to show ({kind}{chars} characters, {lines} lines, about {tokens} tokens). \
-         `{READ_RESULT}` reads parts of it for {lifetime}; its reference is `{reference}`.\n\n{}",
-        preview(head, omitted, tail)
+         `{READ_RESULT}` reads parts of it for {lifetime}; its reference is `{reference}`."
     );
     let shown = head.chars().count();
     let next = (shown + 1).min(chars.max(1));
-    let line = |what: &str, arguments: Value| format!("\n{what}: {READ_RESULT} {arguments}");
-    text.push('\n');
-    text.push_str(&line("Continue reading", json!({"reference": reference, "start": next})));
-    text.push_str(&line("Find", json!({"reference": reference, "pattern": "<regular expression>"})));
+    let mut calls = vec![
+        ("Continue reading", READ_RESULT, json!({"reference": reference, "start": next})),
+        ("Find", READ_RESULT, json!({"reference": reference, "pattern": "<regular expression>"})),
+    ];
     if is_json {
-        text.push_str(&line("Query", json!({"reference": reference, "query": "<jq filter>"})));
+        calls.push(("Query", READ_RESULT, json!({"reference": reference, "query": "<jq filter>"})));
     }
-    text
+    notice_with_calls(&what, &preview(head, omitted, tail), &calls)
 }
 
 #[cfg(test)]

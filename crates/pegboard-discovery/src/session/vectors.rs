@@ -134,7 +134,7 @@ mod tests {
     fn asked(dialect: DialectName, arguments: &Value) -> (Vec<String>, String) {
         let mut session = session(dialect);
         let searches = |name: &&&str| !session.ranked_texts(name, arguments).is_empty();
-        // `ranked` leaves the name of its search to whoever wants it.
+        // `ranked` does not reserve the name of its search.
         let mut names = dialect.meta_names().iter().chain(&["tool_search"]);
         let name = names.find(searches).copied().unwrap_or_default().to_owned();
         let texts = session.ranked_texts(&name, arguments);

@@ -9,8 +9,24 @@ pub mod sequence;
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Field, Hit, Query, QueryError, Ranking, Reason, Selection, Tool, ranking::cut};
+use pegboard_core::{Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool, ranking::cut};
 use rustc_hash::FxHashMap;
+
+use crate::{Hybrid, Lexical};
+
+/// Returns the ranker of this crate with this name, or `None` if it has no such ranker. `token_bonus` is that of
+/// [`Sequence`](sequence::Sequence).
+pub fn ranker_by_name(name: &str, token_bonus: f64) -> Option<Arc<dyn Ranker>> {
+    Some(match name {
+        "hybrid" => Arc::new(Hybrid::default()),
+        "lexical" => Arc::new(Lexical::default()),
+        "regex" => Arc::new(regex::RegexRanker::default()),
+        "keyword" => Arc::new(keyword::Keyword::default()),
+        "sequence" => Arc::new(sequence::Sequence::new(token_bonus)),
+        "hinted" => Arc::new(hinted::Hinted::default()),
+        _ => return None,
+    })
+}
 
 /// Returns the visible tools in catalog order.
 fn visible<'a>(catalog: &'a Catalog, selection: &'a Selection) -> impl Iterator<Item = &'a Arc<Tool>> {
@@ -99,4 +115,17 @@ fn keywords(query: &str) -> Vec<Keyword<'_>> {
         keywords[place].count += 1;
     }
     keywords
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rankers_are_found_by_their_names() {
+        for name in ["hybrid", "lexical", "regex", "keyword", "sequence", "hinted"] {
+            assert_eq!(ranker_by_name(name, 0.0).map(|ranker| ranker.name()), Some(name));
+        }
+        assert!(ranker_by_name("bm25", 0.0).is_none());
+    }
 }

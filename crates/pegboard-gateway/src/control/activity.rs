@@ -95,7 +95,7 @@ async fn detail(State(state): State<ControlState>, Path(seq): Path<String>, aski
     let filter = filter_of(&setup, &asking, "");
     let found = seq.parse().ok().and_then(|seq| state.activity.read(|log| log.detail(&filter, seq)));
     let Some((entry, contents, calls)) = found else {
-        return error_response(StatusCode::NOT_FOUND, "no such entry, or it is not kept any more");
+        return error_response(StatusCode::NOT_FOUND, "entry not found, or already evicted");
     };
     let Contents { arguments, result, is_cut } = contents.unwrap_or_default();
     answer(&Detail { entry, arguments, result, is_cut, calls })

@@ -146,7 +146,7 @@ async fn chosen(state: &ControlState, folder: PathBuf, body: Body) -> Result<Vec
     let mut waiting = waiting(state, folder).await?;
     waiting.retain(|pin| ids.contains(&pin.id()));
     if ids.is_empty() || waiting.len() < ids.len() {
-        let message = "a chosen tool does not wait any more, or has changed again; review the tools anew";
+        let message = "a selected tool is no longer pending or has changed; review again";
         return Err(error_response(StatusCode::CONFLICT, message));
     }
     Ok(waiting)

@@ -121,7 +121,7 @@ async fn login(State(state): State<ControlState>, request: Request) -> Response<
         }
         Ok(None) => hint_response(
             StatusCode::UNAUTHORIZED,
-            "this code was used already, or has expired",
+            "code already used or expired",
             "`pegboard console` prints a new URL",
         ),
         Err(error) => no_randomness(&error),
@@ -140,7 +140,7 @@ async fn logout(State(state): State<ControlState>, request: Request) -> Response
 async fn url(State(state): State<ControlState>, asking: ControlCaller) -> Response<Body> {
     let may_sign_in = asking.is_owner() || matches!(asking.caller(), Caller::Token(_));
     if !may_sign_in {
-        return error_response(StatusCode::FORBIDDEN, "only the user who runs the gateway can make such a URL");
+        return error_response(StatusCode::FORBIDDEN, "only the gateway's owner can create this URL");
     }
     let Some(page) = &state.options.console else {
         return error_response(StatusCode::NOT_FOUND, "this gateway serves no console");

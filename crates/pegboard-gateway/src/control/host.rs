@@ -385,8 +385,8 @@ fn running_findings(state: &ControlState) -> Vec<HealthFinding> {
     let failed = servers.iter().map(|server| (server, server.report())).filter(|(_, report)| report.state == "failed");
     let finding = |(server, report): (&Arc<Upstream>, Report)| {
         let (check, hint) = match server.needs_credentials() {
-            true => ("login", "log in, or correct the `headers` of its entry"),
-            false => ("start-failed", "read its last output, correct its entry, and restart it"),
+            true => ("login", "log in, or correct `headers` of the server's entry"),
+            false => ("start-failed", "check its log, correct its entry, then restart it"),
         };
         HealthFinding {
             check: check.to_owned(),

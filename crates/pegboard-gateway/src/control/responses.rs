@@ -57,9 +57,8 @@ pub(super) async fn read_body_of<T: DeserializeOwned>(body: Body, most: usize) -
     let bytes: Bytes = axum::body::to_bytes(body, most)
         .await
         .map_err(|_| error_response(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or was interrupted"))?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        error_response(StatusCode::BAD_REQUEST, &format!("the body is not what this request needs: {error}"))
-    })
+    serde_json::from_slice(&bytes)
+        .map_err(|error| error_response(StatusCode::BAD_REQUEST, &format!("invalid request body: {error}")))
 }
 
 /// Runs work that may block.

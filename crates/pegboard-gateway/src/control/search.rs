@@ -353,12 +353,14 @@ impl Playground {
             matched = explained.into_iter().nth(at).map(|hit| hit.why).unwrap_or_default();
         }
         let reason = match place {
-            None => format!("not ranked: {} finds no part of the query in it", self.ranker.name()),
+            None => format!("not ranked: {} finds no query term in this tool", self.ranker.name()),
             Some(at) => {
                 let side = if at < query.limit { "within" } else { "beyond" };
                 let place = format!("ranked {}, {side} the limit of {}", at + 1, query.limit);
                 match ranking.confidence.filter(|_| !ranking.withheld.is_empty()) {
-                    Some(confidence) => format!("{place}, but nothing fits well enough (confidence {confidence:.2})"),
+                    Some(confidence) => {
+                        format!("{place}, but hits are withheld: confidence {confidence:.2} is too low")
+                    }
                     None => place,
                 }
             }

@@ -80,12 +80,14 @@ async fn act(
     asking: ControlCaller,
 ) -> Response<Body> {
     let Some(action) = Action::ALL.into_iter().find(|one| one.as_str() == action) else {
-        return error_response(StatusCode::NOT_FOUND, "no such action");
+        return error_response(StatusCode::NOT_FOUND, &format!("unknown action `{action}`"));
     };
     let is_theirs = asking.sees_whole_server(&state.control.catalog.catalog(), &name);
     let found = state.control.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
     // For a caller that may not see it, a server does not exist.
-    let Some(server) = found else { return error_response(StatusCode::NOT_FOUND, "no server of this name") };
+    let Some(server) = found else {
+        return error_response(StatusCode::NOT_FOUND, &format!("server `{name}` not found"));
+    };
     match action {
         Action::Enable | Action::Disable => switch(&state, &asking, &server, action).await,
         Action::Login => login(&state, &asking, &server).await,

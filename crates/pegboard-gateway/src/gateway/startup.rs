@@ -32,7 +32,7 @@ pub(super) async fn wait_for_startup(gateway: Arc<Gateway>) {
     let limit = gateway.setup().startup_wait;
     tokio::spawn(delay_known_servers(Arc::clone(&gateway)));
     let all = async {
-        gateway.fleet.listed(limit).await;
+        gateway.fleet.wait_until_listed(limit).await;
         gateway.wait_until_caught_up().await;
     };
     // Listing what there is takes a moment as well.

@@ -93,7 +93,7 @@ async fn calls_in_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_busy_is_not_forgotten() {
+async fn busy_callers_are_not_evicted() {
     let limits = AdmissionControl::default();
     let one = CallLimits { concurrent: 1, per_minute: 0 };
     let busy = limits.share(Party::Address(address(0)), one);

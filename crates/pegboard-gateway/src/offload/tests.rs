@@ -66,7 +66,7 @@ async fn a_result_is_its_callers_alone() {
 }
 
 #[tokio::test]
-async fn whoever_has_the_most_makes_room() {
+async fn results_of_the_largest_holder_are_evicted() {
     let (results, settings) = (OffloadedResults::default(), settings(3));
     let quiet = keep(&results, &settings, 1);
     let loud: Vec<String> = (0..3).map(|_| keep(&results, &settings, 2)).collect();

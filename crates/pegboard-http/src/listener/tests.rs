@@ -55,7 +55,7 @@ async fn ask(address: SocketAddr, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn whoever_does_not_read_makes_room_for_others() {
+async fn clients_that_do_not_read_are_evicted() {
     let (sender, gone) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
     let large = get(move || async move {

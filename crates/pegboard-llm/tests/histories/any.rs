@@ -94,7 +94,7 @@ struct Run {
 }
 
 impl Run {
-    /// Somebody says something, if the model is not in the middle of it.
+    /// The user says something, if the model is not in the middle of a turn.
     fn say(&mut self) {
         self.begun = None;
         self.scripted.conversation.say("Go on.");

@@ -55,9 +55,10 @@ fn searches_find_tools_by_their_texts() {
     assert!(answer.reply.to_text().contains("mcp__github__create_issue"), "{:?}", answer.reply);
     let names = |own: Vec<ToolDefinition>| own.into_iter().map(|tool| tool.name).collect::<Vec<_>>();
     let own = set.own_tools(false).expect("tools");
-    assert!(own[0].description.contains("github") && own[0].description.contains("call tool"), "{own:?}");
+    assert!(own[0].description.contains("github") && own[0].description.contains(BRIDGE_SEARCH_RESULT), "{own:?}");
     assert_eq!(names(own), [SEARCH, CALL]);
     let own = set.own_tools(true).expect("tools");
     assert!(!own[0].description.contains("call tool"), "{own:?}");
+    assert!(own[0].description.ends_with("can be called from then on."), "{own:?}");
     assert_eq!(names(own), [SEARCH]);
 }

@@ -192,7 +192,7 @@ fn everything_is_for_the_owner_alone() {
 }
 
 #[test]
-fn what_is_damaged_or_somebody_elses_is_not_used() {
+fn damaged_or_foreign_manifests_are_not_used() {
     let place = Place::new("damaged");
     let manifests = place.open();
     let [one, other] = ["1", "2"].map(|arg| manifests.fingerprint(&program(&[arg], &[])).expect("one"));
@@ -354,7 +354,7 @@ fn many_share_a_folder() {
                 let tool = format!(r#"{{"name":"t{number}","description":"{}"}}"#, "x".repeat(10_000 * number));
                 for _ in 0..rounds {
                     manifests.save(&fingerprint, &manifest(&[&tool]), None).expect("it is written");
-                    let (found, _) = manifests.load(&fingerprint).expect("somebody's, and whole");
+                    let (found, _) = manifests.load(&fingerprint).expect("one of them, and whole");
                     assert_eq!(found.lists.tools.len(), 1);
                 }
                 fingerprint

@@ -212,7 +212,7 @@ async fn an_idle_server_is_not_lazy() {
 async fn one_that_is_switched_off() {
     let (fleet, puppet) = fleet(|config| config.is_enabled = false);
     let server = &fleet.servers()[0];
-    fleet.listed(TIMEOUT).await;
+    fleet.wait_until_listed(TIMEOUT).await;
     assert_eq!(call(server).await, "the server is not connected: it is disabled");
     assert_eq!((server.report().state.as_str(), puppet.starts()), ("disabled", 0));
 }
@@ -306,11 +306,11 @@ async fn calls_wait_for_their_turn() {
     }
     let (second, third) = (start(&server), start(&server));
     lined_up(&server, 2).await;
-    // Whoever is not waited for any more does not get in the way of others.
+    // An abandoned call does not block others.
     second.abort();
     lined_up(&server, 1).await;
     assert_eq!(puppet.calls(), 1);
-    // The first takes as long as a call may, and so does whoever waits for it.
+    // The first takes as long as a call may, and so does the call that waits for it.
     let told = third.await.expect("it ends");
     let busy = "concurrency limit of the server reached (`maxConcurrent`): 1 call is running; gave up after 10 s";
     assert!(told == busy || told == "no response within 10 s", "{told}");
@@ -415,11 +415,13 @@ async fn a_server_that_was_waited_for_in_vain_is_not_waited_for_again() {
     };
     let fleet = start();
     fleet.recalled(TIMEOUT * 6).await;
-    fleet.listed(Duration::from_millis(1)).await;
+    fleet.wait_until_listed(Duration::from_millis(1)).await;
     fleet.stop().await;
     let fleet = start();
     // It would wait for ten minutes.
-    tokio::time::timeout(Duration::from_secs(60), fleet.listed(Duration::from_secs(600))).await.expect("at once");
+    tokio::time::timeout(Duration::from_secs(60), fleet.wait_until_listed(Duration::from_secs(600)))
+        .await
+        .expect("at once");
     assert_eq!(fleet.servers()[0].report().state, "starting");
     fleet.stop().await;
     let _ = std::fs::remove_dir_all(&folder);

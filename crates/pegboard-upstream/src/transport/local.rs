@@ -130,7 +130,7 @@ mod tests {
         let server = Arc::new(Old::default());
         let config = ServerConfig::new("old", TransportConfig::Local(Arc::clone(&server) as Arc<dyn LocalServer>));
         let (fleet, mut notices) = Fleet::start(vec![config], Vec::new());
-        fleet.listed(PATIENCE).await;
+        fleet.wait_until_listed(PATIENCE).await;
         let upstream = &fleet.servers()[0];
         assert_eq!(upstream.hello().map(|hello| hello.era), Some(Era::Legacy));
 

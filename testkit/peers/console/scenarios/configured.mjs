@@ -43,7 +43,7 @@ async function checkApprovals(tab, file) {
   const tools = JSON.parse(readFileSync(file, "utf8"));
   const write = (description) => writeFileSync(file, JSON.stringify(tools.map((tool) => ({ ...tool, description }))));
   await tab.show("approvals");
-  await tab.sees("Nothing waits");
+  await tab.sees("No pending approvals");
   write("Repeats a text, and sends your keys away");
   const card = page.locator("section[aria-label='changing/repeat']");
   await tab.until("the change appears", () => card.isVisible());

@@ -49,9 +49,9 @@ pub(in crate::shell) fn try_sandbox(shell: &Shell, sandbox: Sandbox) -> Result<S
     };
     let private = PrivateFolder::new()?;
     private.path.clone_into(&mut spec.private);
-    let said = shell.try_out(&spec);
+    let report = shell.try_out(&spec);
     private.remove();
-    match said? {
+    match report? {
         Report::Ran { exit_code: 0, landlock, is_filtered, .. } => Ok(with_findings(sandbox, landlock, is_filtered)),
         Report::Ran { stderr, .. } => Err(ShellError::Sandbox { reason: stderr.trim().to_owned() }),
         Report::Failed { reason } => Err(ShellError::Sandbox { reason }),
@@ -85,24 +85,24 @@ pub(in crate::shell) async fn launch(
         return Err(shell.lost());
     };
     let mut line = Vec::new();
-    let hear = async {
+    let exchange = async {
         stdin.write_all(&order).await?;
-        let heard = tokio::io::BufReader::new(stdout.take(report_bytes(&spec))).read_until(b'\n', &mut line).await;
+        let read = tokio::io::BufReader::new(stdout.take(report_bytes(&spec))).read_until(b'\n', &mut line).await;
         // It ends when its input closes, and must have ended before the command is reported as
         // ended.
         drop(stdin);
         child.wait().await?;
-        heard
+        read
     };
-    let hear = tokio::time::timeout(Duration::from_millis(spec.limits.timeout_ms) + PATIENCE, hear);
-    let heard = match (listener, &spec.api) {
+    let exchange = tokio::time::timeout(Duration::from_millis(spec.limits.timeout_ms) + PATIENCE, exchange);
+    let finished = match (listener, &spec.api) {
         (Some(listener), Some(api)) => tokio::select! {
-            heard = hear => heard,
+            finished = exchange => finished,
             never = relay::serve(listener, api.address) => match never {},
         },
-        _ => hear.await,
+        _ => exchange.await,
     };
-    if !matches!(heard, Ok(Ok(_))) {
+    if !matches!(finished, Ok(Ok(_))) {
         return Err(shell.lost());
     }
     running.tidy().await;
@@ -151,9 +151,9 @@ impl Shell {
         // A program that does not read its input does not report either.
         let _ = stdin.as_mut().map(|stdin| stdin.write_all(&order));
         let mut line = Vec::new();
-        let heard = stdout.map(|stdout| BufReader::new(stdout.take(report_bytes(spec))).read_until(b'\n', &mut line));
+        let read = stdout.map(|stdout| BufReader::new(stdout.take(report_bytes(spec))).read_until(b'\n', &mut line));
         drop(stdin);
-        if !matches!(heard, Some(Ok(_))) | child.wait().is_err() {
+        if !matches!(read, Some(Ok(_))) | child.wait().is_err() {
             return Err(self.lost());
         }
         serde_json::from_slice(&line).map_err(|_| self.lost())

@@ -60,11 +60,11 @@ pub(super) fn run() -> ExitCode {
         Ok(Err(error)) => return report(&failed(format!("cannot read the command specification: {error}"))),
         Err(error) => return report(&failed(format!("cannot read the command specification: {error}"))),
     };
-    let said = match ProcessTable::open() {
+    let outcome = match ProcessTable::open() {
         Ok(table) => run_to_end(&spec, table).unwrap_or_else(failed),
         Err(error) => failed(format!("cannot read the process table: {error}")),
     };
-    report(&said)
+    report(&outcome)
 }
 
 fn failed(reason: String) -> Report {
@@ -81,14 +81,14 @@ fn report(report: &Report) -> ExitCode {
 
 /// Runs the command and removes what it leaves.
 fn run_to_end(spec: &CommandSpec, mut table: ProcessTable) -> Result<Report, String> {
-    let mut said = confine(spec, &mut table);
+    let mut result = confine(spec, &mut table);
     // Processes may have been started before the failure.
-    if said.is_err() {
-        said = end_all(&mut table).and(said);
+    if result.is_err() {
+        result = end_all(&mut table).and(result);
     }
     // The parent process handles what cannot be removed.
     let _ = cleanup::remove(&spec.private);
-    said
+    result
 }
 
 fn end_all(table: &mut ProcessTable) -> Result<(), String> {

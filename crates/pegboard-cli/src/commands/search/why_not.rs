@@ -83,7 +83,7 @@ pub(super) fn why_not(
 /// Returns the reason in words: `found` is the tool's rank, its score, and the best score.
 fn reason(found: Option<(usize, (f64, f64))>, query: &Query<'_>, ranking: &Ranking, ranker: &str) -> String {
     let Some((at, (score, best))) = found else {
-        return format!("not ranked: {ranker} finds no part of the query in it");
+        return format!("not ranked: {ranker} finds no query term in this tool");
     };
     if score < query.threshold * best {
         return format!("ranked {} but scored less than {} of the best", at + 1, query.threshold);
@@ -91,7 +91,7 @@ fn reason(found: Option<(usize, (f64, f64))>, query: &Query<'_>, ranking: &Ranki
     let side = if at < query.limit { "within" } else { "beyond" };
     let place = format!("ranked {}, {side} the limit of {}", at + 1, query.limit);
     match ranking.confidence.filter(|_| !ranking.withheld.is_empty()) {
-        Some(confidence) => format!("{place}, but nothing fits well enough (confidence {confidence:.2})"),
+        Some(confidence) => format!("{place}, but hits are withheld: confidence {confidence:.2} is too low"),
         None => place,
     }
 }

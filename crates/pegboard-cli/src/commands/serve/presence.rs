@@ -50,7 +50,7 @@ impl Presence {
             secret: None,
         };
         if let Err(error) = presence.register(&folder, &running) {
-            tracing::warn!(folder = %folder.display(), %error, "proxy not registered, `pegboard status` does not show it");
+            tracing::warn!(folder = %folder.display(), %error, "proxy not registered, missing in `pegboard status`");
         }
         presence
     }

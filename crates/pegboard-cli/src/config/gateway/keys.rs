@@ -348,7 +348,7 @@ pub(super) const KEYS: &[Key<ConfigDraft>] = &[
     Key::new(
         "console",
         console::KIND,
-        "The web console, and what is kept for it.",
+        "The web console, and its stored data.",
         |node, draft: &mut ConfigDraft, scope| {
             let console = console::read(node, scope);
             draft.config.listen.has_console = console.is_served;

@@ -205,7 +205,7 @@ fn bubblewrap() -> Option<PathBuf> {
     named.into_iter().chain([installed]).chain(found).find(|path| path.is_file())
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn skipped(kind: &str, reason: &str) {
     eprintln!("SKIPPED: {kind}: {reason}");
 }

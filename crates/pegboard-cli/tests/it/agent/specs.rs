@@ -53,7 +53,7 @@ fn validate_specs(specs: &[(String, String)]) -> Option<Vec<Value>> {
     Some(answers.into_iter().map(|mut answer| answer["document"].take()).collect())
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn skipped() {
     eprintln!("SKIPPED: no checker of OpenAPI here; `cargo xtask peers` installs it");
 }

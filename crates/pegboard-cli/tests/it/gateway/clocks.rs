@@ -12,7 +12,7 @@ use super::{Legacy, PATIENCE, fixture, names, starting::Stage};
 
 /// Returns the library that changes the time of a program; without it this is skipped with a
 /// message.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn library() -> Option<PathBuf> {
     let path = "../../.tools/faketime/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

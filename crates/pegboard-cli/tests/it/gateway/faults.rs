@@ -160,7 +160,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_taken_back() {
 }
 
 #[tokio::test]
-async fn the_clock_stands_still_while_somebody_is_asked() {
+async fn the_clock_stands_still_while_a_user_is_asked() {
     let mut server = fixture(&["--era", "legacy"]);
     server["timeout"] = json!("2s");
     let served = Served::start("clock", &config(&json!({"fixture": server}))).await;

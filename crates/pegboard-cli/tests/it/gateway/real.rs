@@ -22,7 +22,7 @@ pub(crate) fn tools() -> Option<PathBuf> {
     None
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 pub(super) fn skipped() {
     eprintln!("SKIPPED: no real clients and servers here; `cargo xtask peers` installs them");
 }

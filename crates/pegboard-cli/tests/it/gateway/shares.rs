@@ -145,7 +145,7 @@ async fn connections_that_do_not_authenticate_are_closed() {
 }
 
 #[tokio::test]
-async fn a_full_listener_refuses_and_still_serves_whoever_looks_after_it() {
+async fn a_full_listener_refuses_clients_and_still_serves_its_operator() {
     let limits = json!({"total": 3, "reserved": 1, "perAddress": 100, "perToken": 100});
     let served = Served::start("reserved", &config(&json!({"connections": limits}))).await;
     let mut streams = Vec::new();

@@ -21,7 +21,7 @@ fn kill_at_once(gateway: u32, supervisors: &[u32]) {
 }
 
 /// Returns whether this kind of process namespace is available here.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn is_possible(kind: &str) -> bool {
     let options: &[&str] = match kind {
         "off" => return true,

@@ -33,7 +33,7 @@ fn peer(stamp: &str, path: &str) -> Option<PathBuf> {
     None
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+#[expect(clippy::print_stderr, reason = "the developer must see what was left out")]
 fn skipped(stamp: &str) {
     eprintln!("SKIPPED: no `{stamp}` here; `cargo xtask peers` installs what is missing");
 }

@@ -42,8 +42,8 @@ function Contents({ detail }) {
     </div>
     ${entry.hits.length > 0 && html`<div class="stack tight"><h3>${plural(entry.hits.length, "hit")}</h3><ol class="stack tight numbered">${entry.hits.map((name) => html`<li key=${name}><${ToolName} name=${name} /></li>`)}</ol></div>`}
     ${detail.calls.length > 0 && html`<p class="small">Led to ${detail.calls.map((call, at) => html`${at > 0 && ", "}<a href=${href(["activity"], { entry: String(call) })}>call ${call}</a>`)}</p>`}
-    ${!entry.hasContents && entry.kind === "call" && html`<p class="muted small">Arguments and result are not kept.</p>`}
+    ${!entry.hasContents && entry.kind === "call" && html`<p class="muted small">Arguments and result are not stored.</p>`}
     ${detail.arguments !== null && html`<div class="stack tight"><h3>Arguments</h3><${Json} value=${parsed(detail.arguments) ?? detail.arguments} open=${3} /></div>`}
     ${detail.result !== null && html`<div class="stack tight"><h3>Result</h3><${ResultContent} result=${parsed(detail.result) ?? detail.result} />
-      ${detail.isCut && html`<p class="muted small">Cut to what is kept.</p>`}</div>`}`;
+      ${detail.isCut && html`<p class="muted small">Truncated to the storage limit.</p>`}</div>`}`;
 }

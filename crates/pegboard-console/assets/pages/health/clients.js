@@ -17,7 +17,7 @@ export function Clients() {
   const endpoint = useStore(access)?.endpoint;
   const undo = async (/** @type {McpClient} */ client) => {
     if (!(await confirmed({ title: `Undo the change of ${client.title}?`, text: `The backup replaces ${client.path}.`, action: "Undo" }))) return;
-    if (await attempt(() => request("POST /control/clients", { body: { client: client.id, action: "undo" } }), `${client.title} is as before`)) reload();
+    if (await attempt(() => request("POST /control/clients", { body: { client: client.id, action: "undo" } }), `${client.title} restored`)) reload();
   };
   return html`
     ${endpoint && html`<${Card} title="Any MCP client"><div class="stack tight"><p>Give a client this URL (Streamable HTTP):</p><div class="row"><${Code} text=${endpoint} label="URL for clients" /><${Copy} text=${endpoint} what="URL" /></div></div><//>`}

@@ -31,7 +31,7 @@ function Settings({ settings, onLine }) {
   const shown = settings.filter((setting) => (hasDefaults || !setting.isDefault) && words.every((word) => setting.path.toLowerCase().includes(word)));
   return html`
     <section class="card" aria-label="Settings">
-      <div class="head"><h2 class="grow">Settings</h2><${Check} label="Defaults too" checked=${hasDefaults} onChange=${setDefaults} />
+      <div class="head"><h2 class="grow">Settings</h2><${Check} label="Show defaults" checked=${hasDefaults} onChange=${setDefaults} />
         <label class="hidden-visually" for=${id}>Filter settings</label><input class="input filter" id=${id} type="search" data-search placeholder="Filter settings" value=${filter} autocomplete="off" onInput=${onValue(setFilter)} /></div>
       ${shown.length === 0 ? html`<${Empty} title="No settings">${hasDefaults ? "No setting matches." : "The file sets nothing here. Defaults are in effect."}<//>` : html`
         <ul class="settings">${shown.map((setting) => html`

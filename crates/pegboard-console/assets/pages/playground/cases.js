@@ -51,7 +51,7 @@ function CaseTable({ cases, onTry, onDelete }) {
     <${Table} caption="Saved cases" rowKey=${(/** @type {Case} */ one) => one.id} rows=${cases.cases} columns=${[
       { title: "Query", kind: "head", cell: (/** @type {Case} */ one) => html`<button type="button" class="link" onClick=${() => onTry(one.query)}>${one.query}</button>${one.note && html`<div class="muted small">${one.note}</div>`}` },
       { title: "Expected", kind: "whole", cell: (/** @type {Case} */ one) => html`<span class="stack tight">${one.expected.map((name) => html`<${ToolName} key=${name} name=${name} />`)}
-        ${(results.get(one.id)?.missing ?? []).length > 0 && html`<span class="tone-warn small">No such tool now: ${results.get(one.id)?.missing.join(", ")}</span>`}</span>` },
+        ${(results.get(one.id)?.missing ?? []).length > 0 && html`<span class="tone-warn small">Tool no longer exists: ${results.get(one.id)?.missing.join(", ")}</span>`}</span>` },
       { title: "Rank by ranker", kind: "whole", cell: (/** @type {Case} */ one) => html`<span class="row wraps">${rankers.map((ranker) => html`<${RankBadge} key=${ranker} ranker=${ranker} rank=${results.get(one.id)?.ranks.find((rank) => rank.ranker === ranker)?.rank ?? null} />`)}</span>` },
       { title: "", kind: "actions", cell: (/** @type {Case} */ one) => html`<${Button} kind="quiet small danger" label=${`Delete the case ${one.query}`} onClick=${() => onDelete(one)}>Delete<//>` },
     ]} />`;

@@ -80,7 +80,7 @@ const Remarks = ({ result }) => {
   return remarks.length > 0 ? html`<div class="remarks row wraps">${remarks}</div>` : null;
 };
 
-const FALLBACKS = { fuzzy: "compared spellings: the pattern matches nothing", words: "searched by words: not a valid query", typo: "replaced unknown words by similar ones" };
+const FALLBACKS = { fuzzy: "fuzzy matching: the pattern matched nothing", words: "searched by words: invalid query", typo: "typos corrected" };
 
 /** The exact text that a model gets. @param {{ result: SearchResult }} props */
 function Reply({ result }) {
@@ -112,7 +112,7 @@ function WhyNot({ name, result, onName }) {
               ${answer.rank == null ? html`<${Badge} tone="bad">${answer.id == null ? "No such tool" : "No hit"}<//>` : html`<${Badge} tone=${answer.rank <= 3 ? "ok" : "warn"}>Rank ${answer.rank}<//>`}
               ${answer.score != null && html`<span class="muted small num">score ${answer.score.toFixed(3)}${answer.bestScore != null && ` of ${answer.bestScore.toFixed(3)}`}</span>`}</p>
             <p class="wrap">${answer.reason}</p>
-            ${answer.missing.length > 0 && html`<p class="row wraps">${answer.missing.map((word) => html`<span class="chip missed" key=${word}>lacks <b>${word}</b></span>`)}</p>`}
+            ${answer.missing.length > 0 && html`<p class="row wraps">${answer.missing.map((word) => html`<span class="chip missed" key=${word}>missing: <b>${word}</b></span>`)}</p>`}
             ${answer.matched.length > 0 && html`<${Reasons} why=${answer.matched} />`}
           </div>`}
       </div>

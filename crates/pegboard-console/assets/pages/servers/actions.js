@@ -13,7 +13,7 @@ import { Button, Code, attempt } from "../../ui.js";
 const ACTIONS = {
   start: { title: "Start", done: "is starting", icon: "play", permission: "change" },
   restart: { title: "Restart", done: "is restarting", icon: "restart", permission: "change", question: "Running calls may finish for ten seconds. Later calls wait for the new process." },
-  login: { title: "Log in", done: "waits for the login", icon: "key", permission: "login" },
+  login: { title: "Log in", done: "needs a login", icon: "key", permission: "login" },
   enable: { title: "Enable", done: "is enabled", permission: "configure" },
   stop: { title: "Stop", done: "is stopping", icon: "stop", kind: "danger", permission: "change", question: "Its tools cannot be called until it is started again." },
   disable: { title: "Disable", done: "is disabled", kind: "danger", permission: "configure", question: "This edits the configuration file: clients lose the tools of this server until it is enabled again." },
@@ -51,6 +51,6 @@ const LoginDialog = ({ server, url, onClose }) => html`
   <${Dialog} title=${`Log in to ${server}`} onClose=${onClose} foot=${html`
     <${Button} onClick=${onClose}>Close<//>
     ${/^https?:\/\//i.test(url) && html`<a class="button primary" href=${url} target="_blank" rel="noopener noreferrer" onClick=${onClose}>Open the login page</a>`}`}>
-    <p>The server's provider asks who you are. After the login, the gateway connects again by itself.</p>
+    <p>Log in at the server's provider. The gateway then reconnects automatically.</p>
     <${Code} text=${url} label="Address of the login page" />
   <//>`;

@@ -32,7 +32,7 @@ export function ServerView({ server, tool, tab }) {
         </div>
         <${ServerActions} server=${server} />
       </header>
-      ${server.reason && html`<${Note} tone=${server.state === "failed" ? "bad" : "info"}>${server.reason}${server.retryInMs != null && ` Next try in ${duration(server.retryInMs)}.`}<//>`}
+      ${server.reason && html`<${Note} tone=${server.state === "failed" ? "bad" : "info"}>${server.reason}${server.retryInMs != null && ` Next retry in ${duration(server.retryInMs)}.`}<//>`}
       <${Facts} facts=${[
         ["Tools", count(server.tools)],
         ["Calls", short(server.calls.total), server.calls.running > 0 ? `${server.calls.running} now` : null],
@@ -55,7 +55,7 @@ const Details = ({ server }) => html`
     ]} /><//>
     <${Card} title="State"><${Pairs} pairs=${[
       ["Credentials", server.auth.kind], ["Logged in", server.auth.kind === "oauth" ? (server.auth.loggedIn ? "yes" : "no") : null],
-      ["Circuit breaker", server.breaker.state], ["Failures in a row", server.breaker.failures], ["Next try", server.breaker.retryInMs != null && `in ${duration(server.breaker.retryInMs)}`],
+      ["Circuit breaker", server.breaker.state], ["Failures in a row", server.breaker.failures], ["Next retry", server.breaker.retryInMs != null && `in ${duration(server.breaker.retryInMs)}`],
       ["Prompts", server.prompts], ["Resources", server.resources], ["Resource templates", server.templates], ["Calls running", server.calls.running], ["Calls waiting", server.calls.waiting],
       ["Last error", server.lastError && html`<span class="tone-bad">${server.lastError}</span>`],
     ]} /><//>

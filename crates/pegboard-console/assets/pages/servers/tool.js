@@ -34,7 +34,7 @@ export function ToolView({ server, tool }) {
           <p class="wrap prose">${definition.description || "No description."}</p>
           <div class="row wraps"><${Annotations} tool=${tool} /><${PinBadge} pin=${tool.pin} />${tool.deferred && html`<${Badge}>deferred<//>`}</div>
           <${Pairs} pairs=${[
-            ["Name for models", html`<code>${tool.name}</code>`], ["Definition", plural(tool.tokens, "token")], ["Calls", tool.calls], ["Approval", tool.pin === "off" ? "not watched" : tool.pin],
+            ["Name for models", html`<code>${tool.name}</code>`], ["Definition", plural(tool.tokens, "token")], ["Calls", tool.calls], ["Approval", tool.pin === "off" ? "pinning off" : tool.pin],
             ["Renamed to", tool.renamed], ["Instructions", tool.promptInstructions], ["Overrides", tool.override && tool.override.keys.length > 0 && html`<span class="row wraps">${tool.override.keys.map((key) => html`<span class="chip" key=${key}><b>${key}</b></span>`)}</span>`],
           ]} />
           <p class="small"><a href=${href(["playground"], { q: definition.description?.split(/[.;]/, 1)[0]?.slice(0, 120) || tool.tool })}>Search for it in the playground</a> · <a href=${href(["activity"], { server, q: tool.name })}>Its calls</a></p>
@@ -50,7 +50,7 @@ export function ToolView({ server, tool }) {
 const Annotations = ({ tool }) => {
   const hints = tool.definition.annotations ?? {};
   return [
-    hints.readOnlyHint === true ? html`<${Badge} tone="ok">reads only<//>` : hints.destructiveHint === false ? html`<${Badge}>changes, destroys nothing<//>` : html`<${Badge} tone="warn">may destroy<//>`,
+    hints.readOnlyHint === true ? html`<${Badge} tone="ok">read-only<//>` : hints.destructiveHint === false ? html`<${Badge}>not destructive<//>` : html`<${Badge} tone="warn">may be destructive<//>`,
     hints.idempotentHint === true && html`<${Badge}>idempotent<//>`,
     hints.openWorldHint === true && html`<${Badge}>open world<//>`,
   ];
@@ -65,7 +65,7 @@ function CallForm({ tool }) {
   useEffect(() => () => running.current?.abort(), []);
   const isSafe = tool.definition.annotations?.readOnlyHint === true || tool.definition.annotations?.destructiveHint === false;
   const call = async (/** @type {Record<string, unknown>} */ args) => {
-    if (!isSafe && !(await confirmed({ title: `Call ${tool.tool}?`, text: "The server does not say that this tool is safe: the call may destroy something.", action: "Call" }))) return;
+    if (!isSafe && !(await confirmed({ title: `Call ${tool.tool}?`, text: "The server does not mark this tool as safe: the call may be destructive.", action: "Call" }))) return;
     const abort = new AbortController();
     running.current = abort;
     setRunning(true);

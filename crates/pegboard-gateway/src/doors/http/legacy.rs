@@ -128,7 +128,7 @@ pub(super) async fn open_stream(entrance: &DoorContext, arrival: &Arrival) -> Re
             // By the rules of event streams, this ends the reconnections of a client.
             Resumed::Complete => return status(StatusCode::NO_CONTENT),
             Resumed::Unknown => {
-                let message = "the stream of `Last-Event-ID` is not known any more; send the request again";
+                let message = "the event stream of `Last-Event-ID` has expired; send the request again";
                 let error = RpcError::new(RpcError::INVALID_REQUEST, message);
                 return error_response(StatusCode::BAD_REQUEST, None, &error);
             }

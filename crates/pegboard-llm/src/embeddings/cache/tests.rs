@@ -144,7 +144,7 @@ fn what_is_damaged_or_unfinished_is_passed_over() {
     let others = 6 - entries(&whole[whole.iter().position(|byte| *byte == b'\n').expect("a line") + 1..])
         .expect("entries")
         .len();
-    // Whoever was killed while writing has left a part under another name.
+    // A process that was killed while writing has left a part under another name.
     fs::write(place.0.join(".writing-1-0-x.vectors"), &whole[..whole.len() / 2]).expect("written");
     assert_eq!(found(&cache, 6), 6);
     for cut in [0, 10, whole.len() / 2, whole.len() - 1] {

@@ -21,7 +21,7 @@ fn texts(count: usize) -> Vec<String> {
 }
 
 /// Answers one request with spaces without end.
-async fn talk(listener: TcpListener) {
+async fn answer_without_end(listener: TcpListener) {
     let Ok((mut socket, _)) = listener.accept().await else { return };
     let mut request = [0; 4096];
     let _ = socket.read(&mut request).await;
@@ -34,7 +34,7 @@ async fn talk(listener: TcpListener) {
 async fn answers_without_end_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    tokio::spawn(talk(listener));
+    tokio::spawn(answer_without_end(listener));
     let error = client_of(EndpointSettings::new(url, "m")).embed(&texts(1)).await.expect_err("too much");
     assert!(error.to_string().contains("over the limit"), "{error}");
 }

@@ -389,7 +389,7 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
     let documents: Vec<usize> =
         endpoint.requests().iter().filter(|texts| texts[0].starts_with("s tool")).map(Vec::len).collect();
     assert_eq!(documents, [3, 2]);
-    // Somebody who still has the old catalog does not turn it back.
+    // A holder of the old catalog does not turn it back.
     let _ = ranker.rank(&Query::new("thing"), &first, &Selection::everything());
     embedded(&embedder, 5).await;
 }

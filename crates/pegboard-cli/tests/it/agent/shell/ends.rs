@@ -46,7 +46,7 @@ async fn a_command_that_is_given_up_ends() {
 }
 
 #[tokio::test]
-async fn a_command_ends_with_whoever_ordered_it() {
+async fn a_command_ends_with_the_program_that_ordered_it() {
     in_each_sandbox(
         "killed",
         |_| (),

@@ -25,7 +25,7 @@ fn answer_once() -> (ApiAccess, thread::JoinHandle<()>) {
             request.extend(byte);
         }
         let answer = format!("HTTP/1.0 200 OK\r\n\r\n{}", String::from_utf8_lossy(&request));
-        connection.write_all(answer.as_bytes()).expect("somebody reads");
+        connection.write_all(answer.as_bytes()).expect("the test reads");
     });
     (ApiAccess { address, token: "the-token".to_owned() }, answering)
 }
