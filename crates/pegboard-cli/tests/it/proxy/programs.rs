@@ -54,55 +54,90 @@ pub(super) fn base(wire: Wire, url: &str, is_proxied: bool) -> String {
     }
 }
 
-/// Three questions with a call each, for the tools of `testkit/peers/agents`.
+/// As many questions as make twenty turns of the model, together with [`CALLS`].
+const QUESTIONS: usize = 2;
+
+/// Turns with calls before the answer to a question.
+const CALLS: usize = 9;
+
+/// Twenty turns for the tools of `testkit/peers/agents`; in some of them the model makes two calls at once.
 fn cases() -> Script {
-    let turn = |number: usize| {
-        let call = Part::call(format!("tool_{number}"), json!({"text": format!("note {number}")}));
-        let query = format!("handle case {number}: file the text of case {number}");
-        [ScriptedTurn::reach(query, [call]), ScriptedTurn::say([Part::text(format!("Filed {number}."))])]
+    let call = |number: usize, text: &str| Part::call(format!("tool_{number}"), json!({"text": text}));
+    let turn = |turn: usize| {
+        let number = turn * 7 % 60;
+        let mut calls = vec![call(number, &format!("note {number} — où"))];
+        if turn % 3 == 2 {
+            calls.push(call(0, &format!("again {number}")));
+        }
+        ScriptedTurn::reach(format!("handle case {number}: file the text of case {number}"), calls)
     };
-    Script::new([7, 23, 41].into_iter().flat_map(turn))
+    let answer = |question: usize| ScriptedTurn::say([Part::text(format!("Filed {question} ☀."))]);
+    Script::new((0..QUESTIONS).flat_map(|question| {
+        (question * CALLS..(question + 1) * CALLS).map(turn).chain([answer(question)]).collect::<Vec<_>>()
+    }))
 }
 
-/// Checks that the tools were run with the model's arguments and their results came back to the model.
-fn assert_ran(provider: &Provider, about: &str) {
+/// What the user of a program sees: the calls that its tools got, and its output for each question.
+type SeenByUser = (String, Vec<String>);
+
+/// Asks all questions; `command` prepares the program for one of them, with `home` as its home.
+#[track_caller]
+fn ask_all(home: &Folder, provider: &Provider, command: impl Fn(bool) -> Command) -> SeenByUser {
+    let file = home.path().join("calls");
+    let outputs = (0..QUESTIONS).map(|question| {
+        let mut command = command(question > 0);
+        let output = command.env("PEG_CALLS", &file).stdin(Stdio::null()).output().expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("Filed"), "{said}{errors} {:?}", provider.violations());
+        said
+    });
+    let outputs = outputs.collect();
+    (std::fs::read_to_string(&file).unwrap_or_default(), outputs)
+}
+
+/// Plays the same conversation with the proxy and without it; `ask` does so with a base URL.
+#[track_caller]
+fn compare(test: &str, about: &str, wire: Wire, ask: impl Fn(&str, &Provider) -> SeenByUser) {
+    let provider = Provider::start(cases());
+    let expected = ask(&base(wire, provider.url(), false), &provider);
+    provider.assert_clean();
+    assert_eq!(provider.turns_taken(), QUESTIONS * (CALLS + 1), "{about}");
+    let original = provider.requests();
+
+    let provider = Provider::start(cases().stable_prefix());
+    let proxy = RunningProxy::start(test, &provider);
+    let seen = ask(&base(wire, &proxy.url, true), &provider);
+    assert_eq!(seen, expected, "{about}");
     provider.assert_clean();
     let requests = provider.requests();
-    let answered = requests.iter().filter(|recorded| recorded.turn.is_some()).count();
-    assert!(answered >= 6, "{about}: {answered} answers");
-    let last = String::from_utf8_lossy(&requests.last().expect("a request").raw).into_owned();
-    for number in [7, 23, 41] {
-        assert!(last.contains(&format!("result {number} of note {number}")), "{about}: {last}");
-    }
+    assert!(requests.len() > original.len(), "{about}: there were no hidden rounds");
+    let sent = requests[0].body["tools"].to_string().len();
+    assert!(sent < original[0].body["tools"].to_string().len() / 4, "{about}: its sixty tools are not sent");
 }
 
 #[test]
 fn the_program_llm_works_behind_the_proxy() {
     let Some(llm) = peer("python-agents.stamp", "python-agents/bin/llm") else { return };
     for is_streamed in [true, false] {
-        let provider = Provider::start(cases().stable_prefix());
-        let proxy = RunningProxy::start("llm", &provider);
-        let home = Folder::new("proxy_llm_home");
-        let models = format!(
-            "- model_id: scripted\n  model_name: gpt-5.4\n  api_base: {}/openai/v1\n  supports_tools: true\n",
-            proxy.url
-        );
-        home.file("extra-openai-models.yaml", models);
-        for question in 0..3 {
-            let mut command = Command::new(&llm);
-            command.env("LLM_USER_PATH", home.path()).env("OPENAI_API_KEY", "a-key").stdin(Stdio::null());
-            command.args(["prompt", "-m", "scripted", "--functions"]);
-            command.arg(repository().join("testkit/peers/agents/llm_tools.py"));
-            command.args((question > 0).then_some("-c")).args((!is_streamed).then_some("--no-stream"));
-            let output = command.arg("File it").output().expect("the program starts");
-            let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            assert!(output.status.success() && told.contains("Filed"), "{told} {:?}", provider.violations());
-        }
-        assert_ran(&provider, "llm");
-        assert!(provider.requests()[0].raw.len() < 6000, "its sixty tools are not sent");
+        compare("llm", "llm", Wire::Chat, |base, provider| {
+            let home = Folder::new("proxy_llm_home");
+            let models =
+                format!("- model_id: scripted\n  model_name: gpt-5.4\n  api_base: {base}\n  supports_tools: true\n");
+            home.file("extra-openai-models.yaml", models);
+            ask_all(&home, provider, |goes_on| {
+                let mut command = Command::new(&llm);
+                command.env("LLM_USER_PATH", home.path()).env("OPENAI_API_KEY", "a-key");
+                command.args(["prompt", "-m", "scripted", "--chain-limit", "0", "--functions"]);
+                command.arg(repository().join("testkit/peers/agents/llm_tools.py"));
+                command.args(goes_on.then_some("-c")).args((!is_streamed).then_some("--no-stream")).arg("File it");
+                command
+            })
+        });
     }
 }
 
+// All its requests are streamed.
 #[test]
 fn the_program_pi_works_behind_the_proxy() {
     let (Some(node), Some(pi)) =
@@ -116,24 +151,20 @@ fn the_program_pi_works_behind_the_proxy() {
         (Wire::Responses, "openai-responses", ""),
         (Wire::Gemini, "google-generative-ai", "/v1beta"),
     ] {
-        let provider = Provider::start(cases());
-        let proxy = RunningProxy::start("pi", &provider);
-        let home = Folder::new("proxy_pi_home");
-        let base = format!("{}{suffix}", base(wire, &proxy.url, true));
-        let models = json!({"providers": {"scripted": {
-            "baseUrl": base, "api": api, "apiKey": "a-key", "models": [{"id": model(wire)}],
-        }}});
-        home.file("models.json", models.to_string());
-        for question in 0..3 {
-            let mut command = Command::new(&node);
-            command.env("HOME", home.path()).env("PI_CODING_AGENT_DIR", home.path()).env("PI_OFFLINE", "1");
-            command.current_dir(home.path()).stdin(Stdio::null()).arg(&pi).arg("-p");
-            command.args((question > 0).then_some("-c")).args(["--provider", "scripted", "--model", model(wire)]);
-            command.arg("--extension").arg(repository().join("testkit/peers/agents/pi_tools.mjs"));
-            let output = command.arg("File it").output().expect("the program starts");
-            let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            assert!(output.status.success() && told.contains("Filed"), "{api}: {told} {:?}", provider.violations());
-        }
-        assert_ran(&provider, api);
+        compare("pi", api, wire, |base, provider| {
+            let home = Folder::new("proxy_pi_home");
+            let models = json!({"providers": {"scripted": {
+                "baseUrl": format!("{base}{suffix}"), "api": api, "apiKey": "a-key", "models": [{"id": model(wire)}],
+            }}});
+            home.file("models.json", models.to_string());
+            ask_all(&home, provider, |goes_on| {
+                let mut command = Command::new(&node);
+                command.env("HOME", home.path()).env("PI_CODING_AGENT_DIR", home.path()).env("PI_OFFLINE", "1");
+                command.current_dir(home.path()).arg(&pi).arg("-p").args(goes_on.then_some("-c"));
+                command.args(["--provider", "scripted", "--model", model(wire)]);
+                command.arg("--extension").arg(repository().join("testkit/peers/agents/pi_tools.mjs")).arg("File it");
+                command
+            })
+        });
     }
 }
