@@ -4,6 +4,7 @@ mod access;
 mod client;
 mod conversation;
 mod faults;
+mod fleet;
 mod passing;
 mod programs;
 mod rules;
