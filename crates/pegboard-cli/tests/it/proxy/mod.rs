@@ -1,6 +1,7 @@
 //! `pegboard proxy` in front of the scripted provider.
 
 mod access;
+mod caching;
 mod client;
 mod conversation;
 mod faults;
