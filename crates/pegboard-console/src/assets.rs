@@ -45,6 +45,7 @@ pub(crate) const ASSETS: &[Asset] = assets![
     "pages/playground/hits.js"
     "pages/playground/lane.js"
     "pages/savings.js"
+    "pages/savings/proxy.js"
     "pages/servers.js"
     "pages/servers/actions.js"
     "pages/servers/server.js"

@@ -14,11 +14,12 @@
 // restricted  a token sees its part only: the server NAME, and no others
 // lost        a lost connection is shown, and comes back; the gateway runs with --demo
 // many        100,000 entries scroll; the gateway runs with --demo
+// routes      numbers of the LLM API proxy on the gateway, in front of a scripted provider
 
 import { parseArgs } from "node:util";
 import { openBrowser } from "./browser.mjs";
 
-const SCENARIOS = ["units", "pages", "live", "poisoned", "configured", "restricted", "lost", "many"];
+const SCENARIOS = ["units", "pages", "live", "poisoned", "configured", "restricted", "lost", "many", "routes"];
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,

@@ -1,10 +1,10 @@
-// Holds a long conversation by means of a provider's own SDK in TypeScript; see `converse.py`,
-// whose task and report are the same:
+// Holds conversations by means of the providers' own SDKs in TypeScript; see `converse.py`,
+// whose tasks and reports are the same:
 //
-//     node converse.mjs BASE_URL anthropic|chat|responses|gemini plain|streamed < task.json
+//     node converse.mjs < tasks.jsonl
 
 import { registerHooks } from "node:module";
-import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import path from "node:path";
 
@@ -20,13 +20,15 @@ registerHooks({
   },
 });
 
-const [url, wire, mode] = process.argv.slice(2);
-const task = JSON.parse(readFileSync(0, "utf8"));
-const isStreamed = mode === "streamed";
 // Answers to one question; a model that calls for longer is in a loop.
 const MOST = 12;
+// What is said where only tokens are asked for.
+const LAST = "And now?";
 
-const answers = [];
+// The task, the report on it, and the history of the conversation.
+let task = {};
+let report = { answers: [] };
+let past = { items: [] };
 const faults = new Set();
 
 /** JSON as Python's `json.dumps` with sorted keys writes it, so that both clients send the same results. */
@@ -41,8 +43,19 @@ function canonical(value) {
 const result = (number, args) => `result ${number} for ${canonical(args)}`;
 
 function note(calls, text, stop, usage, thinking = "") {
-  answers.push({ calls, text, stop, thinking, usage });
+  report.answers.push({ calls, text, stop, thinking, usage });
 }
+
+/** Gives the tool that the first answer to a question must call, if any, with the question in the history. */
+function* questions(messages, message) {
+  const [at, tool] = task.force ?? [];
+  for (const [number, question] of task.questions.entries()) {
+    messages.push(message(question));
+    yield number === at ? tool : undefined;
+  }
+}
+
+const user = (text) => ({ role: "user", content: text });
 
 const count = (kinds, kind) => kinds.filter((known) => known === kind).length;
 
@@ -54,18 +67,20 @@ function once(kinds, ...wanted) {
 
 async function anthropic() {
   const { default: Anthropic } = await import("@anthropic-ai/sdk");
-  const client = new Anthropic({ baseURL: url, apiKey: "a-key", maxRetries: 0, timeout: 60_000 });
-  const messages = [];
+  const client = new Anthropic({ baseURL: task.url, apiKey: "a-key", maxRetries: 0, timeout: 60_000 });
+  const messages = past.items;
   const definitions = task.tools.map(({ name, description, parameters }) => ({
     name,
     description,
     input_schema: parameters,
   }));
-  const body = { model: task.model, max_tokens: 4000, tools: definitions, messages };
-  if (task.thinking) body.thinking = { type: "enabled", budget_tokens: 2000 };
+  const base = { model: task.model, tools: definitions, messages };
+  if (task.thinking) base.thinking = { type: "enabled", budget_tokens: 2000 };
 
-  async function ask() {
-    if (!isStreamed) return client.messages.create(body);
+  async function ask(forced) {
+    const body = { ...base, max_tokens: 4000 };
+    if (forced) body.tool_choice = { type: "tool", name: forced };
+    if (!task.streamed) return client.messages.create(body);
     const kinds = [];
     const stream = client.messages.stream(body);
     stream.on("streamEvent", (event) => kinds.push(event.type));
@@ -74,10 +89,9 @@ async function anthropic() {
     return message;
   }
 
-  for (const question of task.questions) {
-    messages.push({ role: "user", content: question });
+  for (const forced of questions(messages, user)) {
     for (let round = 0; round < MOST; round += 1) {
-      const message = await ask();
+      const message = await ask(round === 0 ? forced : undefined);
       const of = (kind) => message.content.filter((block) => block.type === kind);
       const calls = of("tool_use");
       const used = message.usage;
@@ -98,17 +112,22 @@ async function anthropic() {
       messages.push({ role: "user", content: results });
     }
   }
+  if (task.count) {
+    const counted = await client.messages.countTokens({ ...base, messages: [...messages, user(LAST)] });
+    report.counted = counted.input_tokens;
+  }
 }
 
 async function chat() {
   const { default: OpenAI } = await import("openai");
-  const client = new OpenAI({ baseURL: url, apiKey: "a-key", maxRetries: 0, timeout: 60_000 });
-  const messages = [];
-  const definitions = task.tools.map((tool) => ({ type: "function", function: { ...tool, strict: true } }));
-  const body = { model: task.model, tools: definitions, messages };
+  const client = new OpenAI({ baseURL: task.url, apiKey: "a-key", maxRetries: 0, timeout: 60_000 });
+  const messages = past.items;
+  const definitions = task.tools.map((tool) => ({ type: "function", function: { ...tool, strict: task.strict ?? true } }));
 
-  async function ask() {
-    if (!isStreamed) return client.chat.completions.create(body);
+  async function ask(forced) {
+    const body = { model: task.model, tools: definitions, messages };
+    if (forced) body.tool_choice = { type: "function", function: { name: forced } };
+    if (!task.streamed) return client.chat.completions.create(body);
     const kinds = [];
     const stream = client.chat.completions.stream({ ...body, stream_options: { include_usage: true } });
     stream.on("chunk", (chunk) => {
@@ -123,10 +142,9 @@ async function chat() {
     return completion;
   }
 
-  for (const question of task.questions) {
-    messages.push({ role: "user", content: question });
+  for (const forced of questions(messages, user)) {
     for (let round = 0; round < MOST; round += 1) {
-      const completion = await ask();
+      const completion = await ask(round === 0 ? forced : undefined);
       const [{ message, finish_reason: stop }] = completion.choices;
       const calls = message.tool_calls ?? [];
       const used = completion.usage;
@@ -152,17 +170,22 @@ async function chat() {
 
 async function responses() {
   const { default: OpenAI } = await import("openai");
-  const client = new OpenAI({ baseURL: url, apiKey: "a-key", maxRetries: 0, timeout: 60_000 });
-  const definitions = task.tools.map((tool) => ({ type: "function", ...tool, strict: true }));
+  const client = new OpenAI({ baseURL: task.url, apiKey: "a-key", maxRetries: 0, timeout: 60_000 });
+  const definitions = task.tools.map((tool) => ({ type: "function", ...tool, strict: task.strict ?? true }));
   const chain = task.chain ?? false;
-  let items = [];
-  let previous;
+  const { items } = past;
 
-  async function ask() {
-    const body = { model: task.model, tools: definitions, input: items, store: chain };
-    if (previous) body.previous_response_id = previous;
+  function request() {
+    const body = { model: task.model, tools: definitions, input: items };
+    if (past.previous) body.previous_response_id = past.previous;
+    return body;
+  }
+
+  async function ask(forced) {
+    const body = { ...request(), store: chain };
+    if (forced) body.tool_choice = { type: "function", name: forced };
     if (!chain) body.include = ["reasoning.encrypted_content"];
-    if (!isStreamed) return client.responses.create(body);
+    if (!task.streamed) return client.responses.create(body);
     const kinds = [];
     let last = -1;
     const stream = client.responses.stream(body);
@@ -171,14 +194,15 @@ async function responses() {
       if (event.sequence_number <= last) faults.add(`sequence number ${event.sequence_number} after ${last}`);
       last = event.sequence_number;
     }
-    once(kinds, "response.created", "response.in_progress", "response.completed");
-    return stream.finalResponse();
+    const response = await stream.finalResponse();
+    const end = response.status === "completed" ? "response.completed" : "response.incomplete";
+    once(kinds, "response.created", "response.in_progress", end);
+    return response;
   }
 
-  for (const question of task.questions) {
-    items.push({ role: "user", content: question });
+  for (const forced of questions(items, user)) {
     for (let round = 0; round < MOST; round += 1) {
-      const response = await ask();
+      const response = await ask(round === 0 ? forced : undefined);
       const of = (kind) => response.output.filter((item) => item.type === kind);
       const calls = of("function_call");
       const called = calls.map((call) => [call.name, JSON.parse(call.arguments)]);
@@ -186,10 +210,11 @@ async function responses() {
       const text = of("message").flatMap((item) => item.content).map((part) => part.text ?? "").join("");
       const thinking = of("reasoning").flatMap((item) => item.summary).map((part) => part.text).join("");
       const cached = used.input_tokens_details.cached_tokens;
-      note(called, text, response.status, [used.input_tokens, used.output_tokens, cached], thinking);
+      const stop = response.incomplete_details?.reason ?? response.status;
+      note(called, text, stop, [used.input_tokens, used.output_tokens, cached], thinking);
       if (chain) {
-        previous = response.id;
-        items = [];
+        past.previous = response.id;
+        items.length = 0;
       } else {
         for (const { parsed_arguments: _, ...item } of response.output) {
           if (item.content) item.content = item.content.map(({ parsed: _, ...part }) => part);
@@ -203,22 +228,29 @@ async function responses() {
       });
     }
   }
+  if (task.count) {
+    const counted = await client.responses.inputTokens.count({ ...request(), input: [...items, user(LAST)] });
+    report.counted = counted.input_tokens;
+  }
 }
 
 async function gemini() {
   const { GoogleGenAI } = await import("@google/genai");
-  const client = new GoogleGenAI({ apiKey: "a-key", httpOptions: { baseUrl: url } });
+  const client = new GoogleGenAI({ apiKey: "a-key", httpOptions: { baseUrl: task.url } });
   const functionDeclarations = task.tools.map(({ name, description, parameters }) => ({
     name,
     description,
     parametersJsonSchema: parameters,
   }));
-  const contents = [];
-  const body = { model: task.model, contents, config: { tools: [{ functionDeclarations }] } };
+  const contents = past.items;
+  const said = (text) => ({ role: "user", parts: [{ text }] });
 
-  async function ask() {
+  async function ask(forced) {
+    const config = { tools: [{ functionDeclarations }] };
+    if (forced) config.toolConfig = { functionCallingConfig: { mode: "ANY", allowedFunctionNames: [forced] } };
+    const body = { model: task.model, contents, config };
     const chunks = [];
-    if (isStreamed) {
+    if (task.streamed) {
       for await (const chunk of await client.models.generateContentStream(body)) chunks.push(chunk);
     } else {
       chunks.push(await client.models.generateContent(body));
@@ -228,10 +260,9 @@ async function gemini() {
     return [chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []), chunks.at(-1)];
   }
 
-  for (const question of task.questions) {
-    contents.push({ role: "user", parts: [{ text: question }] });
+  for (const forced of questions(contents, said)) {
     for (let round = 0; round < MOST; round += 1) {
-      const [parts, last] = await ask();
+      const [parts, last] = await ask(round === 0 ? forced : undefined);
       const calls = parts.filter((part) => part.functionCall).map((part) => part.functionCall);
       const text = parts.filter((part) => !part.thought).map((part) => part.text ?? "").join("");
       const used = last.usageMetadata;
@@ -245,12 +276,23 @@ async function gemini() {
       contents.push({ role: "user", parts: replies });
     }
   }
+  if (task.count) {
+    // This SDK refuses tools here.
+    const counted = await client.models.countTokens({ model: task.model, contents: [...contents, said(LAST)] });
+    report.counted = counted.totalTokens;
+  }
 }
 
-try {
-  await { anthropic, chat, responses, gemini }[wire]();
-} catch (error) {
-  // What was understood until then is told as well.
-  faults.add(`${error.name}: ${error.message}`);
+for await (const line of createInterface({ input: process.stdin })) {
+  task = JSON.parse(line);
+  report = { answers: [] };
+  faults.clear();
+  if (!task.goOn) past = { items: [] };
+  try {
+    await { anthropic, chat, responses, gemini }[task.wire]();
+  } catch (error) {
+    // What was understood until then is told as well.
+    faults.add(`${error.name}: ${error.message}`);
+  }
+  process.stdout.write(`${JSON.stringify({ ...report, faults: [...faults].sort() })}\n`);
 }
-process.stdout.write(`${JSON.stringify({ answers, faults: [...faults].sort() })}\n`);

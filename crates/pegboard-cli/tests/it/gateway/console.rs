@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pegboard_testkit::provider::{Part, Provider, Script, ScriptedTurn};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -121,4 +122,20 @@ async fn a_token_with_a_selection_sees_its_part() {
     let served = Served::start("console-restricted", &config).await;
     let more = ["--token", "a-token-that-sees-one-server-only", "--server", "seen"];
     run(&tools, &served, "restricted", &more).await;
+}
+
+#[tokio::test]
+async fn routes_of_the_llm_api_proxy_are_shown() {
+    let Some(tools) = browser_tools() else { return };
+    let file = Part::call("tool_7", json!({"text": "a note"}));
+    let reach = ScriptedTurn::reach("handle case 7: file the text of case 7", [file]);
+    let filed = || ScriptedTurn::say([Part::text("Filed.")]);
+    let provider = Provider::start(Script::new([reach, filed(), filed(), filed()]));
+    let upstreams = json!({"openai": format!("{}/v1", provider.url()), "anthropic": provider.url()});
+    let proxy = json!({"onGateway": true, "upstreams": upstreams});
+    let config = json!({"mcpServers": {"fixture": fixture(&[])}, "pegboard": {"proxy": proxy}});
+    let served = Served::start("console-routes", &config).await;
+    let login = login_url(&served).await;
+    run(&tools, &served, "routes", &["--login", &login]).await;
+    provider.assert_clean();
 }

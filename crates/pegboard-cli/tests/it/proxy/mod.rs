@@ -1,12 +1,15 @@
 //! `pegboard proxy` in front of the scripted provider.
 
 mod access;
+mod caching;
 mod client;
 mod conversation;
 mod faults;
+mod fleet;
 mod passing;
 mod programs;
 mod rules;
+mod sdks;
 mod status;
 mod streams;
 
@@ -84,22 +87,32 @@ impl RunningProxy {
 
     /// Starts a gateway with the routes of the proxy on its listener.
     fn on_gateway(test: &str, provider: &Provider) -> Self {
+        Self::on_gateway_with(test, provider, "127.0.0.1:0", serde_json::json!({}), &Value::Null)
+    }
+
+    /// Starts a gateway with the routes of the proxy on this address, with these settings of the gateway and these tokens
+    /// of the proxy.
+    fn on_gateway_with(test: &str, provider: &Provider, listen: &str, mut settings: Value, tokens: &Value) -> Self {
         let folder = Folder::new(&format!("proxy_{test}"));
-        let upstreams = serde_json::json!({"openai": format!("{}/v1", provider.url()), "anthropic": provider.url()});
-        let section = serde_json::json!({"onGateway": true, "upstreams": upstreams});
-        let config = serde_json::json!({"mcpServers": {}, "pegboard": {"proxy": section}});
+        let url = provider.url();
+        let upstreams = serde_json::json!({"openai": format!("{url}/v1"), "anthropic": url, "gemini": url});
+        settings["proxy"] = serde_json::json!({"onGateway": true, "upstreams": upstreams});
+        if !tokens.is_null() {
+            settings["proxy"]["tokens"] = tokens.clone();
+        }
+        let config = serde_json::json!({"mcpServers": {}, "pegboard": settings});
         folder.file("pegboard.json", config.to_string());
         let path = folder.path().join("pegboard.json").to_string_lossy().into_owned();
         let mut proxy = Self {
             folder,
             upstream: String::new(),
-            options: vec![path],
+            options: vec![path, "--listen".to_owned(), listen.to_owned()],
             process: None,
             url: String::new(),
             log: Arc::default(),
         };
         proxy.spawn();
-        proxy.url.truncate(proxy.url.trim_end_matches("/mcp").len());
+        proxy.url = proxy.url.trim_end_matches("/mcp").replace("0.0.0.0", "127.0.0.1");
         proxy
     }
 
@@ -107,7 +120,7 @@ impl RunningProxy {
     fn command(&self) -> Command {
         let mut command = self.folder.isolated();
         if self.upstream.is_empty() {
-            command.args(["serve", "--listen", "127.0.0.1:0", "--state", "none"]).args(&self.options);
+            command.args(["serve", "--state", "none"]).args(&self.options);
             command.env("PEGBOARD_TOKEN", OPERATOR);
             return command;
         }

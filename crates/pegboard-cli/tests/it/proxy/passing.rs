@@ -221,7 +221,7 @@ fn a_forced_tool_is_declared_or_passes() {
 fn the_gateway_serves_the_routes_too() {
     let provider = Provider::start(answers(1));
     let gateway = RunningProxy::on_gateway("on_gateway", &provider);
-    for wire in [Wire::Chat, Wire::Messages, Wire::Responses] {
+    for wire in WIRES {
         let mut conversation = Conversation::new(wire, &gateway.url, 200, true);
         let answer = conversation.say("hi").send();
         assert_eq!((answer.status, answer.report("mode")), (200, Some("defer")), "{wire:?}: {}", answer.text());
@@ -229,6 +229,45 @@ fn the_gateway_serves_the_routes_too() {
     let mut health = send(&gateway.url, "GET", "/health", &[], b"");
     health.finish();
     assert_eq!(health.status, 200, "it is still a gateway");
+    provider.assert_clean();
+}
+
+#[test]
+fn the_routes_on_a_public_gateway_ask_for_tokens_of_their_own() {
+    const TOKEN: &str = "a-token-of-the-proxy-for-a-program";
+    const GATEWAY: &str = "a-token-of-the-gateway-for-clients";
+    let provider = Provider::start(answers(1));
+    let settings = json!({"tokens": [{"name": "clients", "token": GATEWAY}]});
+    let tokens = json!([{"name": "laptop", "token": TOKEN}]);
+    let gateway = RunningProxy::on_gateway_with("on_gateway_tokens", &provider, "0.0.0.0:0", settings, &tokens);
+    for wire in WIRES {
+        let mut conversation = Conversation::new(wire, &gateway.url, 200, true);
+        let body = conversation.say("hi").body.to_string();
+        let path = conversation.path;
+        let ask = |path: &str, more: &[(&str, &str)]| {
+            let mut answer = send(&gateway.url, "POST", path, &[HEADERS.as_slice(), more].concat(), body.as_bytes());
+            answer.finish();
+            (answer.status, answer.report("mode").map(str::to_owned))
+        };
+        let before = provider.requests().len();
+        assert_eq!(ask(&path, &[]).0, 401, "{wire:?}");
+        assert_eq!(ask(&path, &[("x-pegboard-token", GATEWAY)]).0, 401, "{wire:?}");
+        assert_eq!(ask(&format!("/token/{GATEWAY}{path}"), &[]).0, 401, "{wire:?}");
+        assert_eq!(provider.requests().len(), before, "{wire:?}: nothing has left the machine");
+        let deferred = (200, Some("defer".to_owned()));
+        assert_eq!(ask(&path, &[("x-pegboard-token", TOKEN)]), deferred, "{wire:?}");
+        assert_eq!(ask(&format!("/token/{TOKEN}{path}"), &[]), deferred, "{wire:?}");
+        assert_eq!(provider.requests().len(), before + 2, "{wire:?}");
+    }
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let mut answer = send(&gateway.url, "POST", "/mcp", &headers, b"{}");
+    answer.finish();
+    assert_eq!(answer.status, 401, "the token of the proxy is none of the gateway");
+    for recorded in provider.requests() {
+        assert!(recorded.header("x-pegboard-token").is_none() && !recorded.path.contains("token"), "{recorded:?}");
+        assert!(!String::from_utf8_lossy(&recorded.raw).contains(TOKEN), "the token stays here");
+    }
     provider.assert_clean();
 }
 

@@ -1,0 +1,57 @@
+// What the LLM API proxy on the gateway's listener did, by route.
+
+import { html, useEffect } from "../../vendor/htm-preact.js";
+import { count, duration, short } from "../../format.js";
+import { refreshStatus, status } from "../../live.js";
+import { useStore } from "../../store.js";
+import { Table } from "../../table.js";
+import { Badge, Card } from "../../ui.js";
+
+/** @typedef {import("../../api.d.ts").ProxyRoute} ProxyRoute */
+/** @typedef {ProxyRoute & { name: string }} NamedRoute */
+
+/** Requests to the proxy cause no events, so the page asks. */
+const REFRESH_MS = 3_000;
+
+/** The numbers of all routes; nothing if the gateway serves no proxy, or the caller may not see them. */
+export function ProxyCard() {
+  const routes = useStore(status)?.llmProxy;
+  const isServed = routes !== undefined;
+  useEffect(() => {
+    if (!isServed) return undefined;
+    void refreshStatus();
+    const timer = setInterval(() => document.hidden || void refreshStatus(), REFRESH_MS);
+    return () => clearInterval(timer);
+  }, [isServed]);
+  if (!routes) return null;
+  const used = Object.entries(routes).map(([name, route]) => ({ name, ...route })).filter((route) => route.requests > 0);
+  return html`
+    <${Card} title="LLM API proxy" flush=${true}>
+      ${used.length === 0 ? html`<p class="muted pad">No requests yet. Set the base URL of a program to this gateway: <code>${location.origin}</code> with ${Object.keys(routes).map((name, at) => html`${at > 0 && ", "}<code>/${name === "openai" ? "openai/v1" : name}</code>`)}.</p>` : html`
+        <${Table} caption="Routes of the LLM API proxy" rows=${used} rowKey=${(/** @type {NamedRoute} */ route) => route.name} columns=${COLUMNS} />
+        <p class="muted small pad">Since the gateway was started. Tokens saved are estimates: the definitions in requests, minus those that the provider got in every round. Cache reads are what the provider reports.</p>`}
+    <//>`;
+}
+
+const COLUMNS = [
+  { title: "Route", kind: "head", cell: (/** @type {NamedRoute} */ route) => route.name },
+  { title: "Requests", kind: "number", cell: (/** @type {NamedRoute} */ route) => count(route.requests) },
+  { title: "Tools in", kind: "number", cell: (/** @type {NamedRoute} */ route) => count(route.toolsIn) },
+  { title: "Tools sent", kind: "number", cell: (/** @type {NamedRoute} */ route) => count(route.toolsSent) },
+  { title: "Tokens saved", kind: "number", cell: (/** @type {NamedRoute} */ route) => html`<b>${short(route.tokensSaved)}</b>` },
+  { title: "Hidden rounds", kind: "number", cell: (/** @type {NamedRoute} */ route) => count(route.hiddenRounds) },
+  { title: "Added per request", kind: "number", cell: (/** @type {NamedRoute} */ route) => duration(route.addedMs / route.requests) },
+  { title: "Cache reads", kind: "number", cell: (/** @type {NamedRoute} */ route) => short(route.cacheReadTokens) },
+  { title: "Remarks", kind: "whole", cell: (/** @type {NamedRoute} */ route) => remarks(route) },
+];
+
+/** Returns what a route did not defer, and what went wrong. @param {NamedRoute} route */
+function remarks({ bypassed, failedRounds, misses }) {
+  const passed = Object.entries(bypassed).sort(([, first], [, second]) => second - first);
+  if (passed.length === 0 && failedRounds === 0 && misses === 0) return null;
+  return html`<span class="row wraps">
+    ${passed.map(([reason, number]) => html`<${Badge} key=${reason} title="Requests that passed unchanged for this reason">unchanged: ${count(number)} ${reason}<//>`)}
+    ${misses > 0 && html`<${Badge} tone="warn" title="Requests whose hidden rounds were not known any more">${count(misses)} without history<//>`}
+    ${failedRounds > 0 && html`<${Badge} tone="bad" title="Answers that ended with an error in a hidden round">${count(failedRounds)} failed in a hidden round<//>`}
+  </span>`;
+}
