@@ -65,8 +65,8 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "tokens",
             Kind::List(&Kind::Object(|| TOKEN.shape())),
-            "Clients that may use the proxy from other machines. They send their token as `x-pegboard-token`, or in \
-             the path: `/token/TOKEN/openai/v1`.",
+            "Clients that may use the proxy; with one, every request needs a token. Clients send it as \
+             `x-pegboard-token`, or in the path: `/token/TOKEN/openai/v1`.",
             |node, proxy: &mut ProxyConfig, scope| read_tokens(node, &mut proxy.settings.access.tokens, scope),
         )
         .default("[]"),

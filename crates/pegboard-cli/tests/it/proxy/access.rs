@@ -65,6 +65,26 @@ fn tokens_are_asked_for_outside_loopback_and_stay_here() {
 }
 
 #[test]
+fn configured_tokens_are_asked_for_on_loopback_too() {
+    let provider = Provider::start(answers());
+    let section = json!({"tokens": [{"name": "laptop", "token": TOKEN}]});
+    let proxy = RunningProxy::with_config("loopback_tokens", &provider, &section);
+    let mut conversation = Conversation::new(Wire::Chat, &proxy.url, 1, false);
+    let body = conversation.say("hi").body.to_string();
+    let ask = |method: &str, path: &str, more: &[(&str, &str)]| {
+        let headers = [HEADERS.as_slice(), more].concat();
+        let mut answer = send(&proxy.url, method, path, &headers, body.as_bytes());
+        answer.finish();
+        answer.status
+    };
+    assert_eq!(ask("POST", &conversation.path, &[]), 401);
+    assert_eq!(ask("GET", "/proxy/status", &[]), 401);
+    assert!(provider.requests().is_empty(), "nothing has left the machine");
+    assert_eq!(ask("POST", &conversation.path, &[("x-pegboard-token", TOKEN)]), 200);
+    assert_eq!(ask("GET", "/proxy/status", &[("x-pegboard-token", TOKEN)]), 200);
+}
+
+#[test]
 fn keys_are_in_no_log_and_in_no_state() {
     let provider = Provider::start(Script { repeat: true, ..Script::new(turns(Wire::Chat, 2)) });
     let mut proxy = RunningProxy::start("secrets", &provider);
