@@ -60,6 +60,9 @@ impl Upstream {
             .connect_timeout(connect_timeout)
             .tcp_nodelay(true)
             .pool_max_idle_per_host(256)
+            // One connection for each request. The client would send all of them over one connection of HTTP/2, where a
+            // reader that stalls holds up the others, and the limit of the provider on streams queues without a word.
+            .http1_only()
             // The client follows redirects itself, and decides where its key goes.
             .redirect(redirect::Policy::none())
             .build()
