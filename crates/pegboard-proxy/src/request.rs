@@ -143,15 +143,19 @@ pub(crate) fn declare(
     Ok(declared)
 }
 
-/// Returns the tools that were declared before, as far as the request still has them, and in its present words. New ones
-/// that are never deferred follow at the end.
+/// Returns the tools that were declared before, as far as the request still has them, and in its present words. Found ones
+/// stay without the request's: hidden turns refer to them, and the provider rejects references to missing definitions. New
+/// ones that are never deferred follow at the end.
 fn present_tools(wire: &dyn Wire, tools: &ToolSet, declared: &[Declared]) -> Vec<Declared> {
     let present = |tool: &Declared| match tool.name.as_deref() {
         Some(SEARCH | CALL) => Some(tool.clone()),
-        Some(name) => {
-            let definition = wire.renewed(&tool.definition, tools.definition(name)?);
-            Some(Declared { definition, ..tool.clone() })
-        }
+        Some(name) => match tools.definition(name) {
+            Some(definition) => {
+                let definition = wire.renewed(&tool.definition, definition);
+                Some(Declared { definition, ..tool.clone() })
+            }
+            None => wire.is_deferred(&tool.definition).then(|| tool.clone()),
+        },
         None => {
             let mut of_provider = tools.never_deferred().filter(|(name, _)| name.is_none());
             of_provider.any(|(_, definition)| wire.kept(definition) == tool.definition).then(|| tool.clone())

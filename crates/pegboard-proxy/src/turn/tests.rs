@@ -178,6 +178,34 @@ async fn declared_tools_follow_the_request() {
 }
 
 #[tokio::test]
+async fn found_tools_stay_declared_without_the_client_s() {
+    let known = Known::new(WireName::Messages);
+    let of =
+        |messages: Value, tools: &[Value]| json!({"model": "claude-opus-4-8", "messages": messages, "tools": tools});
+    let answer = json!({"role": "assistant", "content": "Yes"});
+    let first = of(json!([user("hi")]), &anthropic_tools(40));
+    let search = json!({"type": "tool_use", "id": "t1", "name": "search_tools", "input": {"query": "x"}});
+    let reference = json!({"type": "tool_reference", "tool_name": "tool_39"});
+    let found = json!({"type": "tool_result", "tool_use_id": "t1", "content": [reference]});
+    let items = [
+        json!({"role": "assistant", "content": [search]}),
+        json!({"role": "user", "content": [found]}),
+        answer.clone(),
+    ];
+    let mut declared = known.changes(&first).declared;
+    let definition = known.wire.deferred(&anthropic_tools(40)[39].to_string()).expect("it has references");
+    declared.push(Declared { name: Some("tool_39".to_owned()), definition: definition.clone() });
+    let turn =
+        conversation::Turn { items: Some(items.map(|item| item.to_string()).to_vec()), declared, ..Default::default() };
+    let link = after_model(&known.changes(&first).history.link, &known.wire.said(&answer).expect("the model's"));
+    known.conversations.put(&[link], turn);
+    let fewer = known.changes(&of(json!([user("hi"), answer, user("more")]), &anthropic_tools(39)));
+    assert!(fewer.history.text.contains("tool_reference"), "{}", fewer.history.text);
+    assert_eq!(names(&fewer), ["search_tools", "tool_39"]);
+    assert_eq!(fewer.declared[1].definition, definition);
+}
+
+#[tokio::test]
 async fn marks_for_the_prompt_cache_are_those_of_the_request() {
     let known = Known::new(WireName::Messages);
     let mut tools = anthropic_tools(40);

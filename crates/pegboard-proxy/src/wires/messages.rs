@@ -40,9 +40,12 @@ impl Wire for Messages {
         Some(with_field(&self.kept(definition), DEFERRED, Some("true")))
     }
 
+    fn is_deferred(&self, declared: &str) -> bool {
+        Object::parse(declared).is_some_and(|declared| declared.has(DEFERRED))
+    }
+
     fn renewed(&self, declared: &str, definition: &str) -> String {
-        let is_deferred = Object::parse(declared).is_some_and(|declared| declared.has(DEFERRED));
-        let deferred = if is_deferred { self.deferred(definition) } else { None };
+        let deferred = if self.is_deferred(declared) { self.deferred(definition) } else { None };
         deferred.unwrap_or_else(|| self.kept(definition))
     }
 

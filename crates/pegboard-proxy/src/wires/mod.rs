@@ -224,6 +224,12 @@ pub(crate) trait Wire: Send + Sync {
         None
     }
 
+    /// Returns whether a declared tool is one that a search has found.
+    fn is_deferred(&self, declared: &str) -> bool {
+        let _ = declared;
+        false
+    }
+
     /// Returns the present definition of a tool in the form in which `declared` was sent.
     fn renewed(&self, declared: &str, definition: &str) -> String {
         let _ = declared;
