@@ -555,6 +555,39 @@ fn broken_and_stopped_answers() {
     assert_eq!(round.items, [r#"{"role":"assistant","content":"Hi"}"#]);
 }
 
+/// However early a hidden round ends without an error, its end is not that of the round before it.
+#[test]
+fn the_end_of_a_round_is_not_that_of_the_next_one() {
+    for name in WIRES {
+        let wire = name.wire();
+        let first = streamed(name, 0, &[text_part("Wait. "), search()]);
+        let second = streamed(name, 1, &[text_part("Done.")]);
+        let read = |bytes: &[u8]| FrameReader::new(1 << 20).push(bytes).expect("small");
+        let ends = ["\"finish_reason\":\"stop", "message_delta", "response.completed", "\"finishReason\""];
+        let is_end = |frame: &Frame| ends.iter().any(|end| String::from_utf8_lossy(&frame.raw).contains(end));
+        let frames = read(&second);
+        let ending = frames.iter().position(is_end).expect("an end");
+        for cut in 0..=frames.len() {
+            let (mut calls, mut out) = (calls_of(wire), Vec::new());
+            let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+            read(&first).iter().for_each(|frame| splicer.frame(frame, &mut calls, &mut out));
+            assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Complete, "{name:?}");
+            frames[..cut].iter().for_each(|frame| splicer.frame(frame, &mut calls, &mut out));
+            let expected = if cut > ending { End::Complete } else { End::Broken };
+            assert_eq!(splicer.end_round(&mut calls, &mut out).end, expected, "{name:?} {cut} of {}", frames.len());
+            if expected == End::Broken {
+                continue;
+            }
+            splicer.finish(None, &mut out);
+            let out = String::from_utf8(out).expect("text");
+            for end in ["[DONE]", "\"message_stop\""] {
+                let is_sent = frames[..cut].iter().any(|frame| String::from_utf8_lossy(&frame.raw).contains(end));
+                assert_eq!(out.contains(end), is_sent, "{name:?} {cut}: {end} in {out}");
+            }
+        }
+    }
+}
+
 /// Answers in one piece.
 fn answer(name: WireName, rounds: &[Vec<Part>]) -> (Value, Turn, Said) {
     let wire = name.wire();

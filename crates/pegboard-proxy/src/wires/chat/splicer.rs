@@ -39,6 +39,8 @@ struct CurrentRound {
     calls: Vec<CallState>,
     finish: Option<String>,
     usage: Option<Value>,
+    /// Whether the round has told its end.
+    is_done: bool,
     is_failed: bool,
 }
 
@@ -53,6 +55,7 @@ pub(super) struct ChatSplicer {
     round: CurrentRound,
     last: Option<HeldChunk>,
     usage_chunk: Option<HeldChunk>,
+    /// Whether the newest round that has ended has told its end.
     is_done: bool,
     /// The message for the client, where the answer is not streamed.
     message: Map<String, Value>,
@@ -64,7 +67,7 @@ impl Splicer for ChatSplicer {
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>) {
         let Some(data) = &frame.data else { return out.extend_from_slice(&frame.raw) };
         if data.trim() == "[DONE]" {
-            self.is_done = true;
+            self.round.is_done = true;
             return;
         }
         let Ok(chunk) = serde_json::from_str::<Value>(data) else { return out.extend_from_slice(&frame.raw) };
@@ -80,7 +83,7 @@ impl Splicer for ChatSplicer {
             _ if self.round.is_failed => End::Failed,
             Some("length" | "content_filter") => End::Stopped,
             Some(_) => End::Complete,
-            None if self.is_done => End::Complete,
+            None if self.round.is_done => End::Complete,
             None => End::Broken,
         };
         let is_whole = matches!(end, End::Complete | End::Stopped);
@@ -207,8 +210,6 @@ impl ChatSplicer {
     /// Takes in an event with choices.
     fn chunk(&mut self, mut chunk: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
         self.held += raw.len();
-        // The end of a round is not the end of the answer.
-        self.is_done = false;
         if self.head.is_empty() {
             self.head = head_of(&chunk);
         }
@@ -367,6 +368,7 @@ impl ChatSplicer {
     fn close_round(&mut self, end: End) -> Round {
         let round = std::mem::take(&mut self.round);
         self.rounds += 1;
+        self.is_done = round.is_done;
         if let Some(usage) = &round.usage {
             add_numbers(&mut self.usage, usage);
         }

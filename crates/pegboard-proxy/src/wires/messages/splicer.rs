@@ -95,6 +95,8 @@ impl Splicer for MessagesSplicer {
                 self.round.stop_reason = event["delta"]["stop_reason"].as_str().map(str::to_owned);
                 replace_fields(&mut self.round.usage, &event["usage"]);
                 self.last = Some((event, frame.raw.clone()));
+                // That of an earlier round is not the end of this one.
+                self.stop = None;
             }
             "message_stop" => self.stop = Some(frame.raw.clone()),
             "error" => {
