@@ -555,6 +555,31 @@ fn broken_and_stopped_answers() {
     assert_eq!(round.items, [r#"{"role":"assistant","content":"Hi"}"#]);
 }
 
+#[test]
+fn rejected_calls_of_a_stopped_answer_are_not_answered() {
+    let stops = [
+        ("\"finish_reason\":\"tool_calls\"", "\"finish_reason\":\"length\""),
+        ("\"stop_reason\":\"tool_use\"", "\"stop_reason\":\"max_tokens\""),
+        ("\"finishReason\":\"STOP\"", "\"finishReason\":\"MAX_TOKENS\""),
+        ("response.completed", "response.incomplete"),
+    ];
+    for name in WIRES {
+        let wire = name.wire();
+        let invalid = wrapped("c1", "no_such_tool", json!({}));
+        let text = String::from_utf8(streamed(name, 0, &[text_part("Hi"), invalid])).expect("text");
+        let stopped = stops.iter().fold(text.clone(), |text, (end, stop)| text.replace(end, stop));
+        assert_ne!(stopped, text, "{name:?}");
+        let (mut calls, mut out) = (calls_of(wire), Vec::new());
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for frame in FrameReader::new(1 << 20).push(stopped.as_bytes()).expect("small") {
+            splicer.frame(&frame, &mut calls, &mut out);
+        }
+        let round = splicer.end_round(&mut calls, &mut out);
+        assert_eq!((round.end, round.has_hidden_calls(), round.client_calls), (End::Stopped, false, 0), "{name:?}");
+        assert!(!round.items.concat().contains("no_such_tool"), "{name:?}: {:?}", round.items);
+    }
+}
+
 /// However early a hidden round ends without an error, its end is not that of the round before it.
 #[test]
 fn the_end_of_a_round_is_not_that_of_the_next_one() {

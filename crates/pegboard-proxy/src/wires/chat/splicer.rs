@@ -385,10 +385,10 @@ impl ChatSplicer {
                     (result.client_calls, result.is_rewritten) = (result.client_calls + 1, true);
                     self.said.calls.push(public);
                 }
-                (_, Some(Err(answer))) => result.rejected.push(answer),
+                (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
                 (Callee::Search, None) if end == End::Complete => result.searches.push(call),
                 // The model was stopped in the middle of it.
-                (_, None) => {
+                _ => {
                     result.is_rewritten = true;
                     continue;
                 }
