@@ -36,8 +36,8 @@ const KIND: FileKind = FileKind { name: "turn", version: 1, max_bytes: MAX_TURN_
 /// Maximum size of a saved turn.
 const MAX_TURN_BYTES: usize = 4 << 20;
 
-/// Maximum number of saved turns.
-const MAX_SAVED: usize = 20_000;
+/// Maximum number of saved turns and items.
+const MAX_SAVED: usize = 50_000;
 
 /// Maximum size of all saved turns.
 const MAX_SAVED_BYTES: u64 = 1 << 30;
@@ -126,6 +126,17 @@ impl Conversations {
         Some(turn)
     }
 
+    /// Returns an item that the provider keeps, by its id. This may read a file.
+    pub(crate) fn item(&self, root: &Link, id: &str) -> Option<Value> {
+        let kept = self.get(&item_link(root, id))?;
+        serde_json::from_str(kept.items.as_ref()?.first()?).ok()
+    }
+
+    /// Keeps an item for requests that refer to it by its id. This writes a file.
+    pub(crate) fn put_item(&self, root: &Link, id: &str, item: String) {
+        self.put(&[item_link(root, id)], Turn { items: Some(vec![item]), ..Turn::default() });
+    }
+
     /// Keeps a turn under each of the links. This writes files.
     pub(crate) fn put(&self, links: &[Link], turn: Turn) {
         let bytes = turn.bytes();
@@ -209,6 +220,11 @@ pub(crate) fn after_response(root: &Link, id: &str) -> Link {
     digest(&[&root[..], b"response", id.as_bytes()].concat())
 }
 
+/// Returns the place of an item that the provider keeps under this id.
+fn item_link(root: &Link, id: &str) -> Link {
+    digest(&[&root[..], b"item", id.as_bytes()].concat())
+}
+
 /// The history of a request as the provider must see it.
 #[derive(Debug, Default)]
 pub(crate) struct History {
@@ -271,7 +287,13 @@ pub(crate) fn restore(
 ) -> Result<History, &'static str> {
     let history = History { link: root, ..History::default() };
     let parsed: Result<Vec<Value>, _> = items.iter().map(|raw| serde_json::from_str(raw)).collect();
-    let parsed: Vec<Value> = parsed.map_err(|_| "unreadable-history")?;
+    let mut parsed: Vec<Value> = parsed.map_err(|_| "unreadable-history")?;
+    for item in &mut parsed {
+        // The place of a turn is that of the items themselves, however a client writes them.
+        if let Some(kept) = wire.referred(item).and_then(|id| conversations.item(&root, id)) {
+            *item = kept;
+        }
+    }
     if let Some(reason) = parsed.iter().find_map(|item| wire.item_bypass(item)) {
         return Err(reason);
     }
@@ -283,6 +305,7 @@ pub(crate) fn restore(
         known: Vec::new(),
         open_loop: open_loop(wire, &parsed),
         turn_start: 0,
+        is_reference_unknown: false,
         is_deferrable,
     };
     if let Some(previous) = previous {
@@ -294,6 +317,7 @@ pub(crate) fn restore(
                 if restorer.history.open_items.is_empty() {
                     restorer.turn_start = at;
                 }
+                restorer.is_reference_unknown |= wire.referred(&item).is_some();
                 restorer.history.open.extend(&said);
                 restorer.history.open_items.push(raw.clone().into_owned());
                 restorer.history.last = None;
@@ -329,6 +353,8 @@ struct Restorer<'a> {
     open_loop: Option<usize>,
     /// The place of the client's first item of the turn that is collected.
     turn_start: usize,
+    /// Whether the turn that is collected refers to an item that is not known.
+    is_reference_unknown: bool,
     is_deferrable: &'a dyn Fn(&str) -> bool,
 }
 
@@ -362,7 +388,10 @@ impl Restorer<'_> {
 
     /// Returns the items of a turn as the provider has seen them.
     fn known_items(&mut self, link: &Link, said: &Said, items: Vec<String>) -> Vec<String> {
-        let Some(turn) = self.conversations.get(link) else { return self.unknown_items(said, items) };
+        let is_reference_unknown = std::mem::take(&mut self.is_reference_unknown);
+        let Some(turn) = self.conversations.get(link) else {
+            return self.unknown_items(said, items, is_reference_unknown);
+        };
         self.history.declared = Some(turn.declared.clone());
         if let Some(note) = &turn.note
             && let Some(item) = self.wire.with_note(self.history.last_item(), note)
@@ -383,10 +412,10 @@ impl Restorer<'_> {
     }
 
     /// Returns the items of a turn that is not known.
-    fn unknown_items(&mut self, said: &Said, items: Vec<String>) -> Vec<String> {
+    fn unknown_items(&mut self, said: &Said, items: Vec<String>, is_reference_unknown: bool) -> Vec<String> {
         self.history.called.extend(said.calls.iter().map(|call| call.name.clone()));
         self.history.is_open_hidden = false;
-        let may_hide = said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
+        let may_hide = is_reference_unknown || said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
         let has_thinking = || items.iter().any(|item| self.wire.without_thinking(item) != *item);
         if !may_hide && !has_thinking() {
             return items;

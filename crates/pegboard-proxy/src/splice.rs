@@ -371,10 +371,12 @@ impl Exchange {
         }
         let ids = self.splicer.response_ids();
         links.extend(ids.map(|(public, _)| conversation::after_response(&self.root, &public)));
-        let conversations = Arc::clone(&self.conversations);
+        let (conversations, root) = (Arc::clone(&self.conversations), self.root);
+        let items = self.splicer.referable_items(self.hidden.notice.as_deref());
         // A turn that is not kept is a miss later.
         let _ = tokio::task::spawn_blocking(move || {
             conversations.put(&links, turn);
+            items.into_iter().for_each(|(id, item)| conversations.put_item(&root, &id, item));
         })
         .await;
     }

@@ -263,3 +263,33 @@ async fn responses_go_on_from_the_last_round() {
         None
     );
 }
+
+#[tokio::test]
+async fn references_to_items_are_the_items() {
+    let known = Known::new(WireName::Responses);
+    let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let tools: Vec<Value> = (0..40).map(function).collect();
+    let of = |input: Value| json!({"model": "gpt-5.4", "input": input, "tools": tools});
+    let seen = json!({"type": "message", "id": "msg_1", "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hello", "annotations": []}]});
+    let search = json!({"type": "function_call", "call_id": "s1", "name": "search_tools", "arguments": "{}"});
+    let turn = conversation::Turn { items: Some(vec![search.to_string(), seen.to_string()]), ..Default::default() };
+    known.keep(&of(json!([user("hi")])), &seen, turn);
+    known.conversations.put_item(&known.root, "msg_1", seen.to_string());
+    let check = |item: Value, is_known: bool| {
+        let prepared = known.changes(&of(json!([user("hi"), item, user("go on")])));
+        assert_eq!(prepared.history.text.contains("search_tools"), is_known, "{item}: {}", prepared.history.text);
+        assert_eq!(prepared.report.is_miss, !is_known, "{item}");
+        if !is_known {
+            assert!(prepared.history.text.contains(&item.to_string()), "{}", prepared.history.text);
+        }
+    };
+    check(seen.clone(), true);
+    check(json!({"type": "item_reference", "id": "msg_1"}), true);
+    check(json!({"id": "msg_1"}), true);
+    check(json!({"type": "item_reference", "id": "msg_2"}), false);
+    // Another credential has another root.
+    let other = Known { root: known.conversations.root("route", "http://x", b"another"), ..known };
+    let prepared = other.changes(&of(json!([user("hi"), {"type": "item_reference", "id": "msg_1"}, user("go on")])));
+    assert!(prepared.report.is_miss);
+}

@@ -181,6 +181,13 @@ pub(crate) trait Splicer: Send + Sync {
     fn response_ids(&self) -> Option<(String, String)> {
         None
     }
+
+    /// Returns the items of the answer that later requests may refer to, with their ids. `notice` is text for the end of
+    /// the answer.
+    fn referable_items(&self, notice: Option<&str>) -> Vec<(String, String)> {
+        let _ = notice;
+        Vec::new()
+    }
 }
 
 /// One wire format.
@@ -271,6 +278,12 @@ pub(crate) trait Wire: Send + Sync {
     /// Returns whether clients may leave out the ids of calls when they send a turn of the model back.
     fn has_optional_ids(&self) -> bool {
         false
+    }
+
+    /// Returns the id of the item that an item of the history refers to, where the provider keeps it.
+    fn referred<'a>(&self, item: &'a Value) -> Option<&'a str> {
+        let _ = item;
+        None
     }
 
     /// Returns the reason to pass a request through because of an item of its history.

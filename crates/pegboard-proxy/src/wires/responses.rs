@@ -128,8 +128,16 @@ impl Wire for Responses {
                 let call = HeldCall { arguments: text(item, "input").to_owned(), ..call_of(item) };
                 Some(Said { text: String::new(), calls: vec![call] })
             }
-            (kind, _) => MODEL_ITEMS.contains(&kind).then(Said::default),
+            (kind, _) if MODEL_ITEMS.contains(&kind) => Some(Said::default()),
+            // Of an item that is not known, the id is all there is.
+            _ => self.referred(item).map(|id| Said { text: id.to_owned(), calls: Vec::new() }),
         }
+    }
+
+    fn referred<'a>(&self, item: &'a Value) -> Option<&'a str> {
+        // Their type is optional.
+        let is_reference = ["item_reference", ""].contains(&kind_of(item));
+        Some(text(item, "id")).filter(|id| is_reference && !id.is_empty())
     }
 
     fn item_bypass(&self, item: &Value) -> Option<&'static str> {
@@ -139,6 +147,7 @@ impl Wire for Responses {
                 Some("already-deferred")
             }
             kind if CLIENT_ITEMS.contains(&kind) || MODEL_ITEMS.contains(&kind) => None,
+            _ if self.referred(item).is_some() => None,
             _ => Some("unknown-item"),
         }
     }

@@ -728,6 +728,33 @@ fn responses_repeat_the_request_of_the_client() {
 }
 
 #[test]
+fn items_that_clients_may_refer_to_are_those_they_have_seen() {
+    let rounds = [vec![text_part("Wait. "), search()], vec![wrapped("c1", "send_mail", json!({"to": "a"}))]];
+    for (body, is_stored) in [("{}", true), (r#"{"store":false}"#, false)] {
+        let (mut calls, mut out) = (calls_of(&Responses), Vec::new());
+        let mut splicer = Responses.splicer(&Object::parse(body).expect("an object"));
+        for (at, parts) in rounds.iter().enumerate() {
+            let bytes = streamed(WireName::Responses, at, parts);
+            for frame in FrameReader::new(1 << 20).push(&bytes).expect("small") {
+                splicer.frame(&frame, &mut calls, &mut out);
+            }
+            splicer.end_round(&mut calls, &mut out);
+        }
+        let kept = splicer.referable_items(Some("The end."));
+        splicer.finish(Some("The end."), &mut out);
+        let last = events(&out).pop().expect("an event");
+        let output = last["response"]["output"].as_array().cloned().expect("items");
+        assert_eq!(output.len(), 3, "{output:?}");
+        let expected: Vec<Value> = if is_stored { output } else { Vec::new() };
+        assert_eq!(kept.len(), expected.len());
+        for ((id, kept), seen) in kept.iter().zip(&expected) {
+            let kept: Value = serde_json::from_str(kept).expect("JSON");
+            assert_eq!((id.as_str(), Responses.said(&kept)), (text(seen, "id"), Responses.said(seen)));
+        }
+    }
+}
+
+#[test]
 fn servers_in_names() {
     let check = |name: &str, expected: Option<&str>| {
         let RawTool { server, .. } = searchable(name, "", None);

@@ -40,6 +40,13 @@ fn reasoning(checker: &mut Checker) {
                 format!("Item '{id}' of type '{kind}' was provided without its required 'reasoning' item: '{reason}'.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
+        if kind == "item_reference" {
+            checker.fail_at(
+                Check::ReasoningItems,
+                format!("input[{index}]"),
+                format!("Item with id '{id}' not found."),
+            );
+        }
         if kind == "reasoning" && !leads_somewhere(&messages[index + 1..]) {
             let message = format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);

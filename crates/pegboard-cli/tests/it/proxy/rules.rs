@@ -234,6 +234,39 @@ fn a_conversation_goes_on_after_a_restart() {
 }
 
 #[test]
+fn references_to_earlier_items_are_the_items() {
+    for is_streamed in [false, true] {
+        let provider = Provider::start(script(Wire::Responses, 3));
+        let mut proxy = RunningProxy::start("item_references", &provider);
+        let mut conversation = Conversation::new(Wire::Responses, &proxy.url, 200, is_streamed);
+        // Only what the provider stores can be referred to.
+        for key in ["store", "include"] {
+            conversation.body.as_object_mut().expect("a body").shift_remove(key);
+        }
+        for question in 0..3 {
+            conversation.say(&format!("Question {question}"));
+            loop {
+                let answer = conversation.send();
+                assert_eq!((answer.report("mode"), answer.report("history")), (Some("defer"), None), "{question}");
+                let is_last = conversation.take(&answer).calls.is_empty();
+                for item in conversation.history().iter_mut().filter(|item| item["id"].is_string()) {
+                    *item = json!({"type": "item_reference", "id": item["id"]});
+                }
+                if is_last {
+                    break;
+                }
+                conversation.answer_calls();
+            }
+            proxy.restart();
+            conversation.base.clone_from(&proxy.url);
+        }
+        provider.assert_clean();
+        let last = provider.requests().pop().expect("a request");
+        assert!(last.body["input"].to_string().contains("search_tools"), "hidden turns are restored: {}", last.body);
+    }
+}
+
+#[test]
 fn forks_and_retries_find_their_own_past() {
     for wire in WIRES {
         let done = || ScriptedTurn::say([Part::text("done")]);

@@ -180,6 +180,15 @@ impl Splicer for ResponsesSplicer {
     fn response_ids(&self) -> Option<(String, String)> {
         (!self.id.is_empty() && !self.last_id.is_empty()).then(|| (self.id.clone(), self.last_id.clone()))
     }
+
+    fn referable_items(&self, notice: Option<&str>) -> Vec<(String, String)> {
+        if !self.is_stored {
+            return Vec::new();
+        }
+        let notice = notice.map(|notice| self.message(notice));
+        let items = self.output.iter().chain(&notice).filter(|item| !text(item, "id").is_empty());
+        items.map(|item| (text(item, "id").to_owned(), referable(item).to_string())).collect()
+    }
 }
 
 impl ResponsesSplicer {
@@ -438,6 +447,19 @@ fn remove_lost_reasoning(items: &mut Vec<Value>) {
         }
     }
     items.retain(|item| !is_lost(item));
+}
+
+/// Returns what is kept of an item for requests that refer to it: what the model has said in it, or its type alone.
+fn referable(item: &Value) -> Value {
+    let said = crate::wires::Wire::said(&super::Responses, item).unwrap_or_default();
+    if said == Said::default() && kind_of(item) != "message" {
+        return json!({"type": item["type"]});
+    }
+    let mut kept = item.clone();
+    if let Some(fields) = kept.as_object_mut() {
+        fields.shift_remove("id");
+    }
+    kept
 }
 
 fn count_items(response: &Value) -> usize {
