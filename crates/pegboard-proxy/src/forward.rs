@@ -239,6 +239,27 @@ pub(crate) async fn read_answer(response: &mut reqwest::Response, limit: usize) 
     }
 }
 
+/// How long and how far a response is read behind its end.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_REST: usize = 64 << 10;
+
+/// Reads what follows the end of an answer, so that its connection can be used again. Nobody waits for it.
+pub(crate) fn read_to_end(mut response: reqwest::Response) {
+    tokio::spawn(async move {
+        let read = async {
+            let mut rest = 0;
+            while let Ok(Some(chunk)) = response.chunk().await {
+                rest += chunk.len();
+                if rest > MAX_REST {
+                    return;
+                }
+            }
+        };
+        // Without its end, the connection is closed.
+        let _ = tokio::time::timeout(REST_TIMEOUT, read).await;
+    });
+}
+
 /// The number of chunks that wait for a slow client. The provider is not read beyond that.
 const WAITING_CHUNKS: usize = 2;
 

@@ -171,6 +171,7 @@ impl Exchange {
     ) -> Result<(), Interrupted> {
         loop {
             let round = self.read_round(&mut response, sender).await?;
+            forward::read_to_end(response);
             match round.end {
                 // The error was passed on.
                 End::Failed => return Ok(()),
@@ -206,7 +207,7 @@ impl Exchange {
         let mut is_cut = false;
         loop {
             let mut out = Vec::new();
-            let (frames, is_end) = match response.chunk().await {
+            let (frames, mut is_end) = match response.chunk().await {
                 Ok(Some(chunk)) => {
                     let too_large = |_| RequestError::AnswerTooLarge { limit: MAX_EVENT };
                     (reader.push(&chunk).map_err(too_large)?, false)
@@ -220,6 +221,11 @@ impl Exchange {
             let Some(calls) = &mut self.calls else { return Err(RequestError::Incomplete.into()) };
             for frame in &frames {
                 self.splicer.frame(frame, calls, &mut out);
+                // Some providers keep the connection open, or break it off. The client has its answer.
+                if self.splicer.is_round_over() {
+                    (is_end, is_cut) = (true, false);
+                    break;
+                }
             }
             if self.splicer.held_bytes() > MAX_ANSWER {
                 return Err(RequestError::AnswerTooLarge { limit: MAX_ANSWER }.into());

@@ -148,6 +148,11 @@ pub(crate) trait Splicer: Send + Sync {
     /// Takes in an event of a stream, and appends what the client gets.
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>);
 
+    /// Returns whether the current round of a stream has told its end, so that nothing of it follows.
+    fn is_round_over(&self) -> bool {
+        false
+    }
+
     /// Ends a round of a stream.
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round;
 

@@ -580,6 +580,26 @@ fn rejected_calls_of_a_stopped_answer_are_not_answered() {
     }
 }
 
+#[test]
+fn a_round_is_over_with_its_last_event() {
+    for name in WIRES {
+        let (wire, mut out) = (name.wire(), Vec::new());
+        let mut calls = calls_of(wire);
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for (at, parts) in [vec![search()], vec![text_part("Done.")]].iter().enumerate() {
+            assert!(!splicer.is_round_over(), "{name:?} {at}");
+            let frames = FrameReader::new(1 << 20).push(&streamed(name, at, parts)).expect("small");
+            for (number, frame) in frames.iter().enumerate() {
+                splicer.frame(frame, &mut calls, &mut out);
+                // Gemini has no event that is surely the last one.
+                let is_last = number + 1 == frames.len() && name != WireName::Gemini;
+                assert_eq!(splicer.is_round_over(), is_last, "{name:?} {at} {number}");
+            }
+            assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Complete, "{name:?}");
+        }
+    }
+}
+
 /// However early a hidden round ends without an error, its end is not that of the round before it.
 #[test]
 fn the_end_of_a_round_is_not_that_of_the_next_one() {

@@ -68,6 +68,39 @@ fn a_provider_that_breaks_off_is_no_finished_answer() {
 }
 
 #[test]
+fn an_answer_is_over_with_its_last_event() {
+    // Gemini has no event that is surely the last one.
+    for wire in [Wire::Messages, Wire::Chat, Wire::Responses] {
+        let provider = Provider::start(Script::new([text()]));
+        let proxy = RunningProxy::start("last_event_length", &provider);
+        Conversation::new(wire, &proxy.url, 200, true).say("Go").send();
+        let asked = provider.requests().pop().expect("a request").raw;
+        let length = |turn: ScriptedTurn| {
+            let provider = Provider::start(Script::new([turn]));
+            let path = Conversation::direct(wire, provider.url(), 1, true).path;
+            let mut answer = send(provider.url(), "POST", &path, &HEADERS, &asked);
+            answer.finish();
+            answer.body.len()
+        };
+        for end in [Sending::cut_after, Sending::stall_after] {
+            for turns in
+                [vec![text().sending(end(length(text())))], vec![search().sending(end(length(search()))), text()]]
+            {
+                let rounds = turns.len();
+                let provider = Provider::start(Script::new(turns));
+                let proxy = RunningProxy::start("last_event", &provider);
+                let mut conversation = Conversation::new(wire, &proxy.url, 200, true);
+                let answer = conversation.say("Go").send();
+                let got = answer.text();
+                assert!(answer.is_whole && looks_finished(wire, &got), "{wire:?} {rounds}: {got}");
+                assert!(conversation.take(&answer).text.ends_with("happy."), "{wire:?} {rounds}: {got}");
+                assert_eq!(provider.requests().len(), rounds, "{wire:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn plain_answers_that_break_off_are_errors() {
     for wire in WIRES {
         for turns in

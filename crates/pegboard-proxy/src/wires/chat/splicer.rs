@@ -78,6 +78,10 @@ impl Splicer for ChatSplicer {
         self.chunk(chunk, &frame.raw, calls, out);
     }
 
+    fn is_round_over(&self) -> bool {
+        self.round.is_done
+    }
+
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
         let end = match self.round.finish.as_deref() {
             _ if self.round.is_failed => End::Failed,

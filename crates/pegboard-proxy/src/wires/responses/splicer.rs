@@ -34,6 +34,7 @@ struct ItemState {
 struct CurrentRound {
     items: Vec<ItemState>,
     end: Option<End>,
+    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -79,6 +80,7 @@ impl Splicer for ResponsesSplicer {
             "response.completed" => self.end(End::Complete, event, &frame.raw),
             "response.incomplete" => self.end(End::Stopped, event, &frame.raw),
             "response.failed" => {
+                self.round.is_over = true;
                 self.round.end = Some(End::Failed);
                 event["response"]["id"] = self.id.clone().into();
                 self.write(&mut event, &frame.raw, self.rounds > 0, out);
@@ -91,6 +93,10 @@ impl Splicer for ResponsesSplicer {
             "response.output_item.done" => self.stop_item(event, &frame.raw, calls, out),
             _ => self.item_event(event, &frame.raw, out),
         }
+    }
+
+    fn is_round_over(&self) -> bool {
+        self.round.is_over
     }
 
     fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {
@@ -259,6 +265,7 @@ impl ResponsesSplicer {
     }
 
     fn end(&mut self, end: End, event: Value, raw: &[u8]) {
+        self.round.is_over = true;
         self.round.end = Some(end);
         text(&event["response"], "id").clone_into(&mut self.last_id);
         self.last = Some((event, raw.to_owned()));
