@@ -12,7 +12,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -86,6 +86,8 @@ pub(crate) struct Conversations {
     memory: Memory,
     disk: Option<Disk>,
     key: Arc<Key>,
+    /// Whether a turn may be known.
+    has_turns: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -101,14 +103,21 @@ impl Conversations {
     pub(crate) fn open(folder: Option<&Path>, lifetime: Duration) -> io::Result<Self> {
         let memory = Memory::new(lifetime);
         let Some(folder) = folder else {
-            return Ok(Self { memory, disk: None, key: Arc::new(Key::random()?) });
+            let (key, has_turns) = (Arc::new(Key::random()?), AtomicBool::new(false));
+            return Ok(Self { memory, disk: None, key, has_turns });
         };
         let store = Store::open(folder, KIND)?;
         let key = Arc::new(Key::of(&pegboard_state::Folder::open(folder)?)?);
         let sealer = Sealer::new(store.key(), "proxy turns")?;
         let disk = Disk { store, sealer, lifetime, saved: AtomicU64::new(0) };
         disk.prune();
-        Ok(Self { memory, disk: Some(disk), key })
+        let has_turns = AtomicBool::new(!disk.store.names().is_ok_and(|names| names.is_empty()));
+        Ok(Self { memory, disk: Some(disk), key, has_turns })
+    }
+
+    /// Returns whether a turn may be known: without one, no request has hidden turns.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.has_turns.load(Ordering::Relaxed)
     }
 
     /// Returns the beginning of all conversations of a credential with an upstream.
@@ -139,6 +148,7 @@ impl Conversations {
 
     /// Keeps a turn under each of the links. This writes files.
     pub(crate) fn put(&self, links: &[Link], turn: Turn) {
+        self.has_turns.store(true, Ordering::Relaxed);
         let bytes = turn.bytes();
         let turn = Arc::new(turn);
         for link in links {

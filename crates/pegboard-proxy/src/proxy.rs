@@ -21,6 +21,7 @@ use crate::{
     report::{self, Counters, Report, RouteNumbers},
     route::{Endpoint, ParsedPath, Route, Upstreams, WireName},
     turn::Incoming,
+    wires::PassedHistory,
 };
 
 /// The path with the numbers of all routes.
@@ -215,7 +216,9 @@ impl Shared {
             Endpoint::Turn(wire) => (wire, false),
             Endpoint::Count(wire) => (wire, true),
         };
-        if self.settings.modes.passes_all(path.route, caller) {
+        // The mode may have been another one when a conversation began, and the provider needs its hidden turns.
+        let is_hidden = wire.wire().history_when_passed() != PassedHistory::Unchanged && self.conversations.has_turns();
+        if self.settings.modes.passes_all(path.route, caller) && !is_hidden {
             return self.pass(path.route, Some("mode"), &outgoing, body).await;
         }
         let is_sse = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
