@@ -9,14 +9,14 @@ use axum::{
     http::{HeaderMap, Method, Response, header},
     routing::{any, get},
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     access::{self, Access},
     catalog::ToolSets,
     conversation::Conversations,
     error::{ProxyError, RequestError},
-    forward::{self, Outgoing, RequestBody, Upstream},
+    forward::{self, BodyRoom, Outgoing, RequestBody, Upstream},
     mode::{Caller, Modes},
     report::{self, Counters, Report, RouteNumbers},
     route::{Endpoint, ParsedPath, Route, Upstreams, WireName},
@@ -27,7 +27,8 @@ use crate::{
 /// The path with the numbers of all routes.
 pub const STATUS_PATH: &str = "/proxy/status";
 
-/// Maximum number of bytes of all bodies that are read as a whole at a time. Further ones wait while they arrive.
+/// Maximum number of bytes of all bodies that are read as a whole at a time, except the one that goes beyond it. Further
+/// ones wait while they arrive.
 const MAX_BODIES_BYTES: usize = 256 << 20;
 
 /// The path with the same numbers for Prometheus.
@@ -81,8 +82,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) tool_sets: Arc<ToolSets>,
     pub(crate) conversations: Arc<Conversations>,
-    /// The room for bodies that are read as a whole, in kibibytes.
-    body_room: Arc<Semaphore>,
+    body_room: BodyRoom,
 }
 
 impl Proxy {
@@ -99,7 +99,7 @@ impl Proxy {
             Conversations::open(settings.state.as_deref(), settings.lifetime).map_err(ProxyError::State)?;
         let room = settings.max_body_bytes.max(MAX_BODIES_BYTES).div_ceil(1024) + 1;
         Ok(Self(Arc::new(Shared {
-            body_room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
+            body_room: BodyRoom::new(room),
             settings,
             upstream,
             counters: Arc::default(),

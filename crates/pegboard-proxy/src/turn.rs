@@ -6,14 +6,14 @@ use axum::{
     body::{Body, Bytes},
     http::Response,
 };
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     calls::{Calls, Delivery},
     catalog::{ToolSet, ToolSets},
     conversation::{self, Conversations, Declared, History, Link},
     error::RequestError,
-    forward::{self, Outgoing},
+    forward::{self, Outgoing, TakenRoom},
     json::{self, Object, with_field},
     mode::{Caller, Mode, Modes},
     proxy::Shared,
@@ -38,7 +38,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) outgoing: Outgoing,
     pub(crate) body: Bytes,
     /// The room that the body takes.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<TakenRoom>,
 }
 
 /// A request as it is sent to the provider.
