@@ -159,6 +159,7 @@ impl Exchange {
             ended = self.stream_rounds(response, &sender) => ended,
         };
         if let Err(Interrupted::Failed(error)) = ended {
+            self.count_failed_round();
             tracing::info!(route = self.route.as_str(), %error, "stream failed");
             sender.fail(error).await;
         }
@@ -174,7 +175,10 @@ impl Exchange {
             forward::read_to_end(response);
             match round.end {
                 // The error was passed on.
-                End::Failed => return Ok(()),
+                End::Failed => {
+                    self.count_failed_round();
+                    return Ok(());
+                }
                 End::Broken => return Err(RequestError::Incomplete.into()),
                 End::Complete | End::Stopped => {}
             }
@@ -188,7 +192,7 @@ impl Exchange {
             response = self.ask().await?;
             let is_readable = is_event_stream(response.headers()) && !is_encoded(response.headers());
             if !response.status().is_success() || !is_readable {
-                self.counters.of(self.route).failed_rounds += 1;
+                self.count_failed_round();
                 let error = self.hidden_error(&mut response).await;
                 let mut out = Vec::new();
                 self.splicer.fail(&error, &mut out);
@@ -256,8 +260,21 @@ impl Exchange {
         }
     }
 
+    /// Counts an answer that has ended with an error, if the client does not see its last round.
+    fn count_failed_round(&self) {
+        self.counters.of(self.route).failed_rounds += u64::from(self.hidden.rounds > 0);
+    }
+
     /// Answers with one body.
-    async fn answer(mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
+    async fn answer(mut self, response: reqwest::Response) -> Result<Response<Body>, RequestError> {
+        let answered = self.answer_rounds(response).await;
+        if answered.is_err() {
+            self.count_failed_round();
+        }
+        answered
+    }
+
+    async fn answer_rounds(&mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
         loop {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = forward::read_answer(&mut response, MAX_ANSWER).await?;
@@ -275,7 +292,9 @@ impl Exchange {
                 response = self.ask().await?;
                 continue;
             }
-            self.counters.of(self.route).failed_rounds += u64::from(!is_usable && self.hidden.rounds > 0);
+            if !is_usable {
+                self.count_failed_round();
+            }
             let is_same = self.hidden.rounds == 0 && !self.hidden.is_rewritten && !self.splicer.repeats_request();
             let body = match is_usable {
                 true => {

@@ -190,6 +190,29 @@ fn errors_in_the_middle_of_a_stream_are_passed_on() {
 }
 
 #[test]
+fn failed_hidden_rounds_are_counted() {
+    let broken = || text().sending(Sending::cut_after(40));
+    let failures = |is_streamed: bool| {
+        let mut all = vec![broken(), ScriptedTurn::Fail(Fault::Drop), ScriptedTurn::status(529)];
+        // An error in the middle of a stream.
+        all.extend(is_streamed.then(|| text().sending(Sending::error_after(3, 529))));
+        all
+    };
+    for is_streamed in [false, true] {
+        let hidden = failures(is_streamed).into_iter().map(|failure| (vec![search(), failure], 1));
+        for (turns, expected) in hidden.chain([(vec![broken()], 0), (vec![search(), text()], 0)]) {
+            let about = format!("{is_streamed} {turns:?}");
+            let provider = Provider::start(Script::new(turns));
+            let proxy = RunningProxy::start("failed_rounds", &provider);
+            Conversation::new(Wire::Chat, &proxy.url, 200, is_streamed).say("Go").send();
+            let mut status = send(&proxy.url, "GET", "/proxy/status", &[], b"");
+            status.finish();
+            assert_eq!(status.json()["openai"]["failedRounds"], expected, "{about}");
+        }
+    }
+}
+
+#[test]
 fn a_provider_that_is_gone_is_told() {
     for wire in WIRES {
         let provider = Provider::start(Script::default());
