@@ -600,6 +600,66 @@ fn a_round_is_over_with_its_last_event() {
     }
 }
 
+#[test]
+fn an_event_about_the_request_is_not_the_head_of_an_answer() {
+    let about = json!({"choices": [], "created": 0, "id": "", "model": "", "object": "", "prompt_filter_results": []});
+    let mut about_request = Vec::new();
+    sse::write(None, &about.to_string(), &mut about_request);
+    let (mut calls, mut out) = (calls_of(&Chat), Vec::new());
+    let mut splicer = Chat.splicer(&Object::parse("{}").expect("an object"));
+    for (at, parts) in [vec![search()], vec![text_part("Done.")]].iter().enumerate() {
+        let bytes = [about_request.clone(), streamed(WireName::Chat, at, parts)].concat();
+        for frame in FrameReader::new(1 << 20).push(&bytes).expect("small") {
+            splicer.frame(&frame, &mut calls, &mut out);
+        }
+        splicer.end_round(&mut calls, &mut out);
+    }
+    splicer.finish(None, &mut out);
+    let (first, rest) = out.split_at(about_request.len());
+    assert_eq!(first, about_request);
+    let outcome = assemble(WireName::Chat, rest);
+    assert_eq!(outcome.said, "Done.");
+    assert_eq!(outcome.lifecycle, r#"{"r0"} roles=1 ["stop"] usage=[Number(20)] done=1"#);
+    assert!(events(rest).iter().all(|event| event == "[DONE]" || event["object"] == "chat.completion.chunk"));
+}
+
+#[test]
+fn events_of_gemini_without_candidates_belong_to_the_answer() {
+    let wire = WireName::Gemini.wire();
+    let (mut calls, mut out) = (calls_of(wire), Vec::new());
+    let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+    let take = |splicer: &mut Box<dyn Splicer>, calls: &mut Calls, event: &Value| {
+        let mut public = Vec::new();
+        let bytes = format!("data: {event}\n\n");
+        for frame in FrameReader::new(10_000).push(bytes.as_bytes()).expect("small") {
+            splicer.frame(&frame, calls, &mut public);
+        }
+        public
+    };
+    let mut reader = FrameReader::new(1 << 20);
+    for frame in reader.push(&streamed(WireName::Gemini, 0, &[search()])).expect("small") {
+        splicer.frame(&frame, &mut calls, &mut out);
+    }
+    assert_eq!(splicer.end_round(&mut calls, &mut out).searches.len(), 1);
+    let usage = json!({"promptTokenCount": 7});
+    let counted = json!({"usageMetadata": usage, "responseId": "r1"});
+    let counted = events(&take(&mut splicer, &mut calls, &counted));
+    assert_eq!(
+        (&counted[0]["responseId"], &counted[0]["usageMetadata"]["promptTokenCount"]),
+        (&json!("r0"), &json!(17))
+    );
+    let blocked = json!({"promptFeedback": {"blockReason": "OTHER"}, "usageMetadata": usage, "responseId": "r1"});
+    let blocked = events(&take(&mut splicer, &mut calls, &blocked));
+    assert_eq!(
+        (&blocked[0]["responseId"], &blocked[0]["usageMetadata"]["promptTokenCount"]),
+        (&json!("r0"), &json!(17))
+    );
+    assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Stopped);
+    let mut rest = Vec::new();
+    splicer.finish(None, &mut rest);
+    assert!(rest.is_empty(), "the end of the first round is not that of the answer");
+}
+
 /// However early a hidden round ends without an error, its end is not that of the round before it.
 #[test]
 fn the_end_of_a_round_is_not_that_of_the_next_one() {

@@ -214,7 +214,9 @@ impl ChatSplicer {
     /// Takes in an event with choices.
     fn chunk(&mut self, mut chunk: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
         self.held += raw.len();
-        if self.head.is_empty() {
+        // Some providers begin with an event about the request, whose id is empty.
+        let has_id = self.head.get("id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
+        if self.head.is_empty() || (self.rounds == 0 && !has_id && !text(&chunk, "id").is_empty()) {
             self.head = head_of(&chunk);
         }
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
