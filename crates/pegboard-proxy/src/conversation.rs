@@ -298,10 +298,11 @@ pub(crate) fn restore(
     let history = History { link: root, ..History::default() };
     let parsed: Result<Vec<Value>, _> = items.iter().map(|raw| serde_json::from_str(raw)).collect();
     let mut parsed: Vec<Value> = parsed.map_err(|_| "unreadable-history")?;
-    for item in &mut parsed {
+    let mut resolved = vec![false; parsed.len()];
+    for (item, is_resolved) in parsed.iter_mut().zip(&mut resolved) {
         // The place of a turn is that of the items themselves, however a client writes them.
         if let Some(kept) = wire.referred(item).and_then(|id| conversations.item(&root, id)) {
-            *item = kept;
+            (*item, *is_resolved) = (kept, true);
         }
     }
     if let Some(reason) = parsed.iter().find_map(|item| wire.item_bypass(item)) {
@@ -316,12 +317,13 @@ pub(crate) fn restore(
         open_loop: open_loop(wire, &parsed),
         turn_start: 0,
         is_reference_unknown: false,
+        resolved: Vec::new(),
         is_deferrable,
     };
     if let Some(previous) = previous {
         restorer.go_on_from(previous);
     }
-    for (at, (raw, mut item)) in items.iter().zip(parsed).enumerate() {
+    for (at, ((raw, mut item), is_resolved)) in items.iter().zip(parsed).zip(resolved).enumerate() {
         match wire.said(&item) {
             Some(said) => {
                 if restorer.history.open_items.is_empty() {
@@ -330,6 +332,7 @@ pub(crate) fn restore(
                 restorer.is_reference_unknown |= wire.referred(&item).is_some();
                 restorer.history.open.extend(&said);
                 restorer.history.open_items.push(raw.clone().into_owned());
+                restorer.resolved.push(is_resolved.then(|| item.to_string()));
                 restorer.history.last = None;
             }
             None => {
@@ -365,6 +368,8 @@ struct Restorer<'a> {
     turn_start: usize,
     /// Whether the turn that is collected refers to an item that is not known.
     is_reference_unknown: bool,
+    /// The items of that turn which the client only refers to.
+    resolved: Vec<Option<String>>,
     is_deferrable: &'a dyn Fn(&str) -> bool,
 }
 
@@ -399,8 +404,9 @@ impl Restorer<'_> {
     /// Returns the items of a turn as the provider has seen them.
     fn known_items(&mut self, link: &Link, said: &Said, items: Vec<String>) -> Vec<String> {
         let is_reference_unknown = std::mem::take(&mut self.is_reference_unknown);
+        let resolved = std::mem::take(&mut self.resolved);
         let Some(turn) = self.conversations.get(link) else {
-            return self.unknown_items(said, items, is_reference_unknown);
+            return self.unknown_items(said, items, resolved, is_reference_unknown);
         };
         self.history.declared = Some(turn.declared.clone());
         if let Some(note) = &turn.note
@@ -409,37 +415,50 @@ impl Restorer<'_> {
             self.history.replace_last(&item);
         }
         self.parked.clone_from(&turn.parked);
-        let restored = match &turn.items {
+        let (restored, resolved) = match &turn.items {
             Some(known) => {
                 self.history.first_hidden.get_or_insert(self.turn_start);
                 self.known.clone_from(known);
-                self.wire.keep_marks(known, &items)
+                (self.wire.keep_marks(known, &items), Vec::new())
             }
-            None => items,
+            None => (items, resolved),
         };
         self.history.is_open_hidden = turn.items.is_some();
-        if self.history.is_miss && !turn.is_behind_miss { self.without_thinking(restored) } else { restored }
+        if self.history.is_miss && !turn.is_behind_miss && !self.is_open() {
+            return self.without_thinking(&restored, resolved).unwrap_or(restored);
+        }
+        restored
     }
 
     /// Returns the items of a turn that is not known.
-    fn unknown_items(&mut self, said: &Said, items: Vec<String>, is_reference_unknown: bool) -> Vec<String> {
+    fn unknown_items(
+        &mut self,
+        said: &Said,
+        items: Vec<String>,
+        resolved: Vec<Option<String>>,
+        is_reference_unknown: bool,
+    ) -> Vec<String> {
         self.history.called.extend(said.calls.iter().map(|call| call.name.clone()));
         self.history.is_open_hidden = false;
         let may_hide = is_reference_unknown || said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
-        let has_thinking = || items.iter().any(|item| self.wire.without_thinking(item) != *item);
-        if !may_hide && !has_thinking() {
-            return items;
-        }
-        self.history.is_miss = true;
-        self.without_thinking(items)
+        let stripped = self.without_thinking(&items, resolved);
+        self.history.is_miss |= may_hide || stripped.is_some();
+        stripped.filter(|_| !self.is_open()).unwrap_or(items)
     }
 
-    /// Removes the thinking from a turn, because the history before it is not what the model has seen.
-    fn without_thinking(&self, items: Vec<String>) -> Vec<String> {
-        if self.open_loop.is_some_and(|at| at >= self.turn_start) {
-            return items;
-        }
-        items.iter().map(|item| self.wire.without_thinking(item)).collect()
+    /// Returns whether the calls of the turn that is collected are answered just now.
+    fn is_open(&self) -> bool {
+        self.open_loop.is_some_and(|at| at >= self.turn_start)
+    }
+
+    /// Returns a turn without its thinking, because the history before it is not what the model has seen; `None` if it has
+    /// none. Behind removed thinking there are no references, but the items themselves.
+    fn without_thinking(&self, items: &[String], resolved: Vec<Option<String>>) -> Option<Vec<String>> {
+        let resolved = resolved.into_iter().chain(std::iter::repeat(None));
+        let whole: Vec<String> =
+            items.iter().zip(resolved).map(|(item, resolved)| resolved.unwrap_or_else(|| item.clone())).collect();
+        let stripped = self.wire.turn_without_thinking(&whole);
+        (stripped != whole).then_some(stripped)
     }
 
     fn push_client(&mut self, item: &str) {

@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub(crate) items: BTreeMap<String, Value>,
     /// For an item of Responses the reasoning item that led to it.
     pub(crate) reasons: BTreeMap<String, String>,
+    /// For a reasoning item of Responses the item that followed it.
+    pub(crate) followers: BTreeMap<String, Value>,
     /// Reasoning items that exist only with the client.
     pub(crate) unstored: BTreeSet<String>,
     /// The prompt of the last answered request of each conversation.
@@ -87,6 +89,7 @@ impl Memory {
                     self.unstored.insert(own.into());
                 }
             } else if let Some(reason) = reason.take() {
+                self.followers.insert(reason.clone(), item.clone());
                 self.reasons.insert(own.into(), reason);
             }
         }

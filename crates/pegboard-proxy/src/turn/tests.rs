@@ -293,3 +293,43 @@ async fn references_to_items_are_the_items() {
     let prepared = other.changes(&of(json!([user("hi"), {"type": "item_reference", "id": "msg_1"}, user("go on")])));
     assert!(prepared.report.is_miss);
 }
+
+#[tokio::test]
+async fn reasoning_of_unknown_turns_is_removed_but_not_in_an_open_loop() {
+    let known = Known::new(WireName::Responses);
+    let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let tools: Vec<Value> = (0..40).map(function).collect();
+    let changes = |input: Value| known.changes(&json!({"model": "gpt-5.4", "input": input, "tools": tools}));
+    let reasoning = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "x"});
+    let message = |id: Option<&str>| {
+        let mut item =
+            json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]});
+        if let Some(id) = id {
+            item["id"] = id.into();
+        }
+        item
+    };
+    // The search behind the first reasoning was hidden.
+    let seen = [user("hi"), reasoning("rs_1"), reasoning("rs_2"), message(Some("msg_2")), user("go on")];
+    let prepared = changes(json!(seen));
+    let sent: Value = serde_json::from_str(&format!("[{}]", prepared.history.text)).expect("JSON");
+    assert_eq!(sent, json!([user("hi"), message(None), user("go on")]));
+    assert!(prepared.report.is_miss);
+    // References to such items are the items.
+    let kept = json!({"type": "reasoning"}).to_string();
+    known.conversations.put_item(&known.root, "rs_1", kept.clone());
+    known.conversations.put_item(&known.root, "rs_2", kept);
+    known.conversations.put_item(&known.root, "msg_2", message(None).to_string());
+    let reference = |id: &str| json!({"type": "item_reference", "id": id});
+    let referred =
+        changes(json!([user("hi"), reference("rs_1"), reference("rs_2"), reference("msg_2"), user("go on")]));
+    assert_eq!(referred.history.text, prepared.history.text);
+    // Without reasoning, nothing changes.
+    let plain = changes(json!([user("hi"), message(Some("msg_2")), user("go on")]));
+    assert!(plain.history.text.contains("msg_2") && !plain.report.is_miss, "{}", plain.history.text);
+    let call = json!({"type": "function_call", "id": "fc_2", "call_id": "c1", "name": "tool_1", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c1", "output": "ok"});
+    let open = changes(json!([user("hi"), reasoning("rs_2"), call, output]));
+    assert!(open.report.is_miss && open.history.text.contains("rs_2"), "{}", open.history.text);
+    assert!(open.history.text.contains("fc_2"), "{}", open.history.text);
+}

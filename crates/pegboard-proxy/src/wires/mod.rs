@@ -327,6 +327,11 @@ pub(crate) trait Wire: Send + Sync {
         item.to_owned()
     }
 
+    /// Returns the items of a turn of the model without thinking.
+    fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
+        items.iter().map(|item| self.without_thinking(item)).collect()
+    }
+
     /// Returns a finished search of the model for the end of a history; `None` if the wire refuses calls that the
     /// model has not made.
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>>;

@@ -161,6 +161,15 @@ impl Wire for Responses {
         parts.to_vec()
     }
 
+    fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
+        let parsed: Result<Vec<Value>, _> = items.iter().map(|item| serde_json::from_str(item)).collect();
+        let Ok(mut parsed) = parsed else { return items.to_vec() };
+        if !remove_reasoning(&mut parsed, |_| true) {
+            return items.to_vec();
+        }
+        parsed.iter().map(Value::to_string).collect()
+    }
+
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {
         let HeldCall { id, name, arguments } = &answer.call;
         let call = json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments});
@@ -196,6 +205,20 @@ fn kind_of(item: &Value) -> &str {
         "" if item.get("role").is_some() => "message",
         kind => kind,
     }
+}
+
+/// Removes reasoning from a turn, and the ids behind it: by its id, the provider knows that an item had reasoning before it,
+/// and refuses it alone. Returns whether there was any.
+fn remove_reasoning(items: &mut Vec<Value>, is_lost: impl Fn(&Value) -> bool) -> bool {
+    let is_lost = |item: &Value| kind_of(item) == "reasoning" && is_lost(item);
+    let Some(first) = items.iter().position(is_lost) else { return false };
+    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning") {
+        if let Some(fields) = item.as_object_mut() {
+            fields.shift_remove("id");
+        }
+    }
+    items.retain(|item| !is_lost(item));
+    true
 }
 
 /// Returns a call as it is in items.

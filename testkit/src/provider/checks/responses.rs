@@ -47,7 +47,9 @@ fn reasoning(checker: &mut Checker) {
                 format!("Item with id '{id}' not found."),
             );
         }
-        if kind == "reasoning" && !leads_somewhere(&messages[index + 1..]) {
+        let rest = &messages[index + 1..];
+        let is_followed = checker.memory.followers.get(id).is_none_or(|follower| is_followed_by(follower, rest));
+        if kind == "reasoning" && !(is_followed && leads_somewhere(rest)) {
             let message = format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
@@ -57,6 +59,14 @@ fn reasoning(checker: &mut Checker) {
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
     }
+}
+
+/// Whether a reasoning item stands before what it led to: a call before this call, anything else before no other reasoning.
+fn is_followed_by(follower: &Value, rest: &[Value]) -> bool {
+    rest.first().is_some_and(|next| match follower["type"].as_str() {
+        Some("function_call") => next["call_id"] == follower["call_id"],
+        _ => next["type"] != "reasoning",
+    })
 }
 
 /// Whether something of the model's stands behind a reasoning item.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{PREVIOUS, call_of, kind_of};
+use super::{PREVIOUS, call_of, kind_of, remove_reasoning};
 use crate::{
     calls::{Callee, Calls, HeldCall, Resolved},
     catalog::ToolSet,
@@ -436,24 +436,12 @@ impl ResponsesSplicer {
             items.push(item);
         }
         if !self.is_stored {
-            remove_lost_reasoning(&mut items);
+            // It cannot be sent back.
+            remove_reasoning(&mut items, |item| text(item, "encrypted_content").is_empty());
         }
         result.items = items.iter().map(Value::to_string).collect();
         result
     }
-}
-
-/// Removes reasoning that cannot be sent back, and the ids behind it: by its id, the provider knows that an
-/// item had reasoning before it, and refuses it alone.
-fn remove_lost_reasoning(items: &mut Vec<Value>) {
-    let is_lost = |item: &Value| kind_of(item) == "reasoning" && text(item, "encrypted_content").is_empty();
-    let Some(first) = items.iter().position(is_lost) else { return };
-    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning") {
-        if let Some(fields) = item.as_object_mut() {
-            fields.shift_remove("id");
-        }
-    }
-    items.retain(|item| !is_lost(item));
 }
 
 /// Returns what is kept of an item for requests that refer to it: what the model has said in it, or its type alone.
