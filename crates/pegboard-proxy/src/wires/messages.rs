@@ -113,8 +113,11 @@ impl Wire for Messages {
         let id = quoted(&answer.call.id);
         if !answer.references.is_empty() {
             let reference = |name: &String| json!({"type": "tool_reference", "tool_name": name});
-            let references: Vec<Value> = answer.references.iter().map(reference).collect();
-            return format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{}}}"#, Value::from(references));
+            let mut content: Vec<Value> = answer.references.iter().map(reference).collect();
+            if !answer.text.is_empty() {
+                content.push(json!({"type": "text", "text": answer.text}));
+            }
+            return format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{}}}"#, Value::from(content));
         }
         let error = if answer.is_error { r#","is_error":true"# } else { "" };
         format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{}{error}}}"#, quoted(&answer.text))

@@ -100,6 +100,7 @@ impl Said {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HiddenAnswer {
     pub(crate) call: HeldCall,
+    /// The whole answer, or what the references do not tell.
     pub(crate) text: String,
     pub(crate) is_error: bool,
     /// The names of found tools, where the answer refers to their definitions.

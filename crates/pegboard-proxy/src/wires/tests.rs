@@ -835,6 +835,22 @@ fn items_that_clients_may_refer_to_are_those_they_have_seen() {
 }
 
 #[test]
+fn a_search_with_references_tells_what_was_not_found() {
+    let tools = calls_of(&Messages).shared_tools();
+    let mut calls = Calls::new(tools.session().expect("tools"), tools, Delivery::Reference);
+    let mut search = |queries: &[&str]| {
+        let arguments = json!({"queries": queries}).to_string();
+        calls.search(&HeldCall { id: "s1".to_owned(), name: SEARCH.to_owned(), arguments })
+    };
+    let both = search(&["send mail", "xyzzy"]);
+    assert!(both.references.contains(&"send_mail".to_owned()), "{both:?}");
+    assert_eq!(both.text, "No tool fits `xyzzy`; try other words.");
+    assert_eq!(search(&["send mail"]).text, "", "the definitions are not repeated");
+    let none = search(&["xyzzy"]);
+    assert!(none.references.is_empty() && none.text.contains("No tool fits"), "{none:?}");
+}
+
+#[test]
 fn servers_in_names() {
     let check = |name: &str, expected: Option<&str>| {
         let RawTool { server, .. } = searchable(name, "", None);
