@@ -18,6 +18,7 @@ use crate::{
     error::{ProxyError, RequestError},
     forward::{self, BodyRoom, Outgoing, RequestBody, Upstream},
     mode::{Caller, Modes},
+    references::References,
     report::{self, Counters, Report, RouteNumbers},
     route::{Endpoint, ParsedPath, Route, Upstreams, WireName},
     turn::Incoming,
@@ -82,6 +83,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) tool_sets: Arc<ToolSets>,
     pub(crate) conversations: Arc<Conversations>,
+    pub(crate) references: Arc<References>,
     body_room: BodyRoom,
 }
 
@@ -105,6 +107,7 @@ impl Proxy {
             counters: Arc::default(),
             tool_sets: Arc::default(),
             conversations: Arc::new(conversations),
+            references: Arc::default(),
         })))
     }
 

@@ -251,11 +251,18 @@ pub(crate) fn prefetch(wire: &dyn Wire, history: &History, calls: &mut Calls) ->
     }
 }
 
-/// Chooses how found tools reach the model. A conversation keeps to it, also with another model.
-pub(crate) fn delivery(wire: &dyn Wire, declared: Option<&[Declared]>, model: &str, mode: Mode) -> Delivery {
+/// Chooses how found tools reach the model. A conversation keeps to it, also with another model and after the provider has
+/// rejected references: its hidden turns have some.
+pub(crate) fn delivery(
+    wire: &dyn Wire,
+    declared: Option<&[Declared]>,
+    model: &str,
+    mode: Mode,
+    are_references_rejected: bool,
+) -> Delivery {
     let calls_directly = match declared {
         Some(declared) => !declared.iter().any(|tool| tool.name.as_deref() == Some(CALL)),
-        None => mode == Mode::Defer && wire.has_references(model),
+        None => mode == Mode::Defer && wire.has_references(model) && !are_references_rejected,
     };
     if calls_directly { Delivery::Reference } else { Delivery::Constant }
 }
@@ -303,7 +310,10 @@ mod tests {
         };
         let check = |known: Option<&[&str]>, model: &str, mode: Mode, expected: Delivery| {
             let known = known.map(declared);
-            assert_eq!(delivery(&Messages, known.as_deref(), model, mode), expected, "{known:?} {model} {mode:?}");
+            let of = |are_rejected| delivery(&Messages, known.as_deref(), model, mode, are_rejected);
+            assert_eq!(of(false), expected, "{known:?} {model} {mode:?}");
+            let after_rejection = if known.is_some() { expected } else { Delivery::Constant };
+            assert_eq!(of(true), after_rejection, "{known:?} {model} {mode:?}");
         };
         check(None, "claude-opus-4-8", Mode::Defer, Delivery::Reference);
         check(None, "claude-opus-4-8", Mode::Prefetch, Delivery::Constant);

@@ -14,6 +14,7 @@ use crate::{
     conversation::{self, Conversations, Declared, History, Link, Turn},
     error::{self, RequestError},
     forward::{self, Disconnected, Outgoing, StreamSender, Upstream},
+    references::References,
     report::{Counters, Report},
     request::{self, Template},
     route::Route,
@@ -63,6 +64,8 @@ pub(crate) struct Exchange {
     pub(crate) calls: Option<Calls>,
     pub(crate) splicer: Box<dyn Splicer>,
     pub(crate) conversations: Arc<Conversations>,
+    pub(crate) references: Arc<References>,
+    pub(crate) model: String,
     pub(crate) counters: Arc<Counters>,
     pub(crate) max_rounds: usize,
     pub(crate) report: Report,
@@ -110,9 +113,18 @@ impl From<RequestError> for Interrupted {
 impl Exchange {
     /// Asks the provider, and returns the response for the client.
     pub(crate) async fn run(mut self) -> Result<Response<Body>, RequestError> {
-        let response = self.ask().await?;
+        let mut response = self.ask().await?;
         if !response.status().is_success() {
-            let mut passed = forward::pass_response(response);
+            let mut passed = if response.status() == StatusCode::BAD_REQUEST && self.has_references() {
+                let (status, headers) = (response.status(), forward::end_to_end(response.headers()));
+                let body = forward::read_answer(&mut response, MAX_ERROR).await?;
+                self.note_rejection(status, &body);
+                let mut passed = Response::new(Body::from(body));
+                (*passed.status_mut(), *passed.headers_mut()) = (status, headers);
+                passed
+            } else {
+                forward::pass_response(response)
+            };
             self.report.mark_response(&mut passed);
             return Ok(passed);
         }
@@ -141,7 +153,26 @@ impl Exchange {
         let is_last = self.hidden.rounds >= self.max_rounds;
         let no_calls = is_last.then(|| self.wire.no_calls());
         let body = self.template.render(&self.history.text, &self.hidden.items, &tools, no_calls);
-        self.upstream.send(&self.outgoing, body.into()).await
+        let response = self.upstream.send(&self.outgoing, body.into()).await?;
+        if response.status().is_success() && self.has_references() {
+            self.references.accept(self.route, &self.model);
+        }
+        Ok(response)
+    }
+
+    /// Returns whether the request refers to tools, which are declared for that alone.
+    fn has_references(&self) -> bool {
+        self.declared.iter().any(|tool| self.wire.is_deferred(&tool.definition))
+    }
+
+    /// Remembers that the provider has rejected references to tools, if this error says so.
+    fn note_rejection(&self, status: StatusCode, error: &[u8]) {
+        if status == StatusCode::BAD_REQUEST
+            && self.has_references()
+            && self.references.reject(self.route, &self.model, &String::from_utf8_lossy(error))
+        {
+            tracing::warn!(route = self.route.as_str(), model = self.model, "references to tools rejected");
+        }
     }
 
     fn response_headers(&self, headers: &HeaderMap) -> HeaderMap {
@@ -251,6 +282,7 @@ impl Exchange {
     async fn hidden_error(&self, response: &mut reqwest::Response) -> Value {
         let status = response.status();
         let body = forward::read_answer(response, MAX_ERROR).await.unwrap_or_default();
+        self.note_rejection(status, &body);
         match serde_json::from_slice::<Value>(&body) {
             Ok(error) if error.is_object() && error.get("error").is_some() => error,
             _ => {
@@ -281,6 +313,7 @@ impl Exchange {
             if status.is_success() && is_encoded(&headers) {
                 return Err(RequestError::Encoded);
             }
+            self.note_rejection(status, &body);
             let parsed = serde_json::from_slice::<Value>(&body).ok().filter(|_| status.is_success());
             let round = match (parsed, &mut self.calls) {
                 (Some(answer), Some(calls)) => self.splicer.answer(answer, calls),

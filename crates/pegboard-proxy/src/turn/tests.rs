@@ -15,6 +15,7 @@ struct Known {
     wire: &'static dyn Wire,
     conversations: Arc<Conversations>,
     tool_sets: Arc<ToolSets>,
+    references: Arc<References>,
     root: Link,
 }
 
@@ -29,6 +30,8 @@ fn planned_in(known: &Known, body: &Value, mode: Mode) -> Plan {
         body: body.to_string().into(),
         conversations: Arc::clone(&known.conversations),
         tool_sets: Arc::clone(&known.tool_sets),
+        route: Route::Anthropic,
+        references: Arc::clone(&known.references),
     };
     planner.plan(|model| (model.to_owned(), mode), &Modes::default())
 }
@@ -37,7 +40,7 @@ impl Known {
     fn new(wire: WireName) -> Self {
         let conversations = Arc::new(Conversations::open(None, HOUR).expect("memory"));
         let root = conversations.root("route", "http://x", b"key");
-        Self { wire: wire.wire(), conversations, tool_sets: Arc::default(), root }
+        Self { wire: wire.wire(), conversations, tool_sets: Arc::default(), references: Arc::default(), root }
     }
 
     /// Keeps a turn that a request with these items has got.
@@ -230,6 +233,17 @@ async fn another_model_without_references_gets_none() {
     let go_on = json!([user("hi"), answer, user("more")]);
     assert_eq!(names(&known.changes(&of("claude-opus-4-8", go_on.clone()))), ["search_tools"]);
     known.passes(&of("claude-3-5-haiku-20241022", go_on), "model-changed");
+}
+
+#[tokio::test]
+async fn conversations_begin_without_references_once_they_were_rejected() {
+    let known = Known::new(WireName::Messages);
+    let of = |messages: Value| json!({"model": "claude-opus-4-8", "messages": messages, "tools": anthropic_tools(40)});
+    let answer = json!({"role": "assistant", "content": "Yes"});
+    known.keep(&of(json!([user("hi")])), &answer, conversation::Turn::default());
+    known.references.reject(Route::Anthropic, "claude-opus-4-8", "unknown content type 'tool_reference'");
+    assert_eq!(names(&known.changes(&of(json!([user("hi"), answer, user("more")])))), ["search_tools"]);
+    assert_eq!(names(&known.changes(&of(json!([user("ho")])))), ["search_tools", "call_tool"]);
 }
 
 #[tokio::test]

@@ -173,6 +173,26 @@ fn a_retry_after_a_broken_hidden_round_succeeds() {
 }
 
 #[test]
+fn a_provider_that_rejects_references_gets_none_in_new_conversations() {
+    for is_streamed in [false, true] {
+        let mut script = Script::new([search(), search(), text()]);
+        script.models.no_tool_search = vec!["claude-opus-4-8".to_owned()];
+        let provider = Provider::start(script);
+        let proxy = RunningProxy::start("references", &provider);
+        let first = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").send();
+        assert!(!looks_finished(Wire::Messages, &first.text()), "{}", first.text());
+        assert_eq!(first.status, if is_streamed { 200 } else { 400 }, "{}", first.text());
+        assert!(provider.requests()[1].body.to_string().contains("tool_reference"));
+        let seen = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").ask();
+        assert!(seen.text.ends_with("happy."), "{seen:?}");
+        let requests = provider.requests();
+        assert_eq!(requests.len(), 4);
+        assert!(requests[2].body["tools"].to_string().contains("\"call_tool\""));
+        assert!(!requests[3].body.to_string().contains("tool_reference"));
+    }
+}
+
+#[test]
 fn errors_in_the_middle_of_a_stream_are_passed_on() {
     for wire in WIRES {
         for turns in [
