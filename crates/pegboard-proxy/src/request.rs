@@ -103,7 +103,7 @@ fn write_items(history: &str, further: &[String], body: &mut String) {
 
 /// Returns the reason not to defer the tools of a conversation's first request.
 pub(crate) fn pass_reason(tools: &ToolSet, modes: &Modes) -> Option<&'static str> {
-    if tools.len() <= modes.max_tools && tools.tokens <= modes.max_tokens {
+    if tools.len() < modes.max_tools && tools.tokens < modes.max_tokens {
         return Some("few-tools");
     }
     (tools.deferrable() == 0).then_some("no-deferrable-tools")
@@ -277,7 +277,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::wires::{Chat, Gemini, Messages, Responses};
+    use crate::{
+        catalog::ToolSets,
+        wires::{Chat, Gemini, Messages, Responses},
+    };
 
     #[test]
     fn what_the_user_has_written() {
@@ -300,6 +303,26 @@ mod tests {
         );
         check(&Gemini, json!({"role": "user", "parts": [{"functionResponse": {}}, {"text": "x"}]}), None);
         check(&Messages, json!({"role": "user", "content": [{"type": "tool_result"}, parts[1]]}), None);
+    }
+
+    #[test]
+    fn deferral_begins_at_the_limits() {
+        let tools = |count: usize| {
+            let tool = |at: usize| json!({"name": format!("tool_{at}"), "input_schema": {"type": "object"}});
+            let list: Vec<Value> = (0..count).map(tool).collect();
+            ToolSets::default().get(&json!(list).to_string(), &Messages).0
+        };
+        let check = |count: usize, max_tools: usize, max_tokens: usize, expected: Option<&str>| {
+            let modes = Modes { max_tools, max_tokens, ..Modes::default() };
+            assert_eq!(pass_reason(&tools(count), &modes), expected, "{count} {max_tools} {max_tokens}");
+        };
+        check(29, 30, 10_000, Some("few-tools"));
+        check(30, 30, 10_000, None);
+        check(1, 1, 10_000, None);
+        let tokens = tools(2).tokens;
+        check(2, 30, tokens + 1, Some("few-tools"));
+        check(2, 30, tokens, None);
+        check(0, 0, 0, Some("no-deferrable-tools"));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "maxTools",
             COUNT,
-            "Requests with at most this many tools pass through, unless they exceed `maxTokens`.",
+            "Requests with fewer tools pass through, unless they reach `maxTokens`.",
             |node, proxy: &mut ProxyConfig, scope| {
                 set(&mut proxy.settings.modes.max_tools, node.as_count(scope.problems));
             },
@@ -99,8 +99,7 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "maxTokens",
             COUNT,
-            "Requests whose tool definitions have at most this many tokens (estimated) pass through, unless they \
-             exceed `maxTools`.",
+            "Requests whose tool definitions have fewer tokens (estimated) pass through, unless they reach `maxTools`.",
             |node, proxy: &mut ProxyConfig, scope| {
                 set(&mut proxy.settings.modes.max_tokens, node.as_count(scope.problems));
             },

@@ -31,16 +31,16 @@ fn few_tools_pass() {
     let provider = Provider::start(answers(1));
     let proxy = RunningProxy::start("few_tools", &provider);
     for wire in WIRES {
-        for count in [0, 1, 30] {
+        for count in [0, 1, 29] {
             let mut conversation = Conversation::new(wire, &proxy.url, count, false);
             conversation.say("hi");
             passes(&proxy, &provider, &conversation.path, &conversation.body, "few-tools");
         }
-        let mut conversation = Conversation::new(wire, &proxy.url, 31, false);
+        let mut conversation = Conversation::new(wire, &proxy.url, 30, false);
         let answer = conversation.say("hi").send();
         assert_eq!(
             (answer.report("mode"), answer.report("tools")),
-            (Some("defer"), Some("31")),
+            (Some("defer"), Some("30")),
             "{:?}",
             answer.headers
         );
