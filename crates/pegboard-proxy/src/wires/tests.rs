@@ -851,6 +851,36 @@ fn a_search_with_references_tells_what_was_not_found() {
 }
 
 #[test]
+fn an_answer_whose_searches_were_stopped_ends_with_a_notice() {
+    for name in WIRES {
+        let wire = name.wire();
+        let (mut calls, mut out) = (calls_of(wire), Vec::new());
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for at in 0..2 {
+            for frame in FrameReader::new(1 << 20).push(&streamed(name, at, &[search()])).expect("small") {
+                splicer.frame(&frame, &mut calls, &mut out);
+            }
+            assert!(splicer.end_round(&mut calls, &mut out).has_hidden_calls(), "{name:?}");
+        }
+        splicer.finish(Some("Stopped."), &mut out);
+        let outcome = assemble(name, &out);
+        assert_eq!(outcome.said, "Stopped.", "{name:?}");
+        let expected = match name {
+            WireName::Chat => r#"{"r0"} roles=1 ["stop"] usage=[Number(20)] done=1"#,
+            WireName::Messages => r#"["r0"] ["\"end_turn\" 2", "stop"]"#,
+            WireName::Responses => r#"["response.created r0", "response.completed r0", "20"]"#,
+            WireName::Gemini => r#"{"r0"} [String("STOP")] 20"#,
+        };
+        assert_eq!(outcome.lifecycle, expected, "{name:?}");
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        assert!(splicer.answer(whole(name, 0, &[search()]), &mut calls).has_hidden_calls(), "{name:?}");
+        let answer = splicer.finish_answer(Some("Stopped."));
+        assert!(answer.contains("Stopped.") && !answer.contains("tool_use"), "{name:?}: {answer}");
+        assert!(!answer.contains("tool_calls") && !answer.contains(SEARCH), "{name:?}: {answer}");
+    }
+}
+
+#[test]
 fn servers_in_names() {
     let check = |name: &str, expected: Option<&str>| {
         let RawTool { server, .. } = searchable(name, "", None);

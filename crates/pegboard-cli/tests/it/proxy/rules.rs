@@ -163,6 +163,39 @@ fn hidden_rounds_have_an_end() {
 }
 
 #[test]
+fn a_model_that_searches_without_end_is_stopped() {
+    for wire in WIRES {
+        for is_streamed in [false, true] {
+            let search = || ScriptedTurn::say([Part::call("search_tools", json!({"query": query(3)}))]);
+            // The last one although the request forbids calls.
+            let searches = std::iter::repeat_with(search).take(9);
+            let done = ScriptedTurn::say([Part::text("done")]);
+            let provider = Provider::start(Script::new(searches.chain([reach(3), done])));
+            let proxy = RunningProxy::start("stopped", &provider);
+            let mut conversation = Conversation::new(wire, &proxy.url, 200, is_streamed);
+            let answer = conversation.say("Find it").send();
+            let seen = conversation.take(&answer);
+            let stop = match wire {
+                Wire::Messages => "end_turn",
+                Wire::Chat => "stop",
+                Wire::Responses => "completed",
+                Wire::Gemini => "STOP",
+            };
+            let text = "The search for tools was stopped after 8 rounds.".to_owned();
+            let expected = Seen { calls: Vec::new(), text, stop: stop.to_owned() };
+            assert_eq!(seen, expected, "{wire:?} {is_streamed}");
+            assert_eq!(provider.requests().len(), 9, "{wire:?} {is_streamed}");
+            // The last search has its answer in the next request.
+            let answer = conversation.say("Go on").send();
+            assert_eq!(answer.report("history"), None, "{wire:?} {is_streamed}: {:?}", answer.headers);
+            assert_eq!(conversation.take(&answer).calls, [(tool_name(3), arguments(3))], "{wire:?} {is_streamed}");
+            assert_eq!(conversation.answer_calls().ask().text, "done", "{wire:?} {is_streamed}");
+            provider.assert_clean();
+        }
+    }
+}
+
+#[test]
 fn usage_is_summed() {
     for wire in WIRES {
         for is_streamed in [false, true] {

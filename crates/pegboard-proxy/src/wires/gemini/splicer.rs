@@ -104,6 +104,9 @@ impl Splicer for GeminiSplicer {
             let mut message = event.clone();
             message["candidates"][0]["content"] = json!({"role": "model", "parts": [{"text": notice}]});
             remove_finish(&mut message);
+            // The final event has the sum.
+            message.as_object_mut().and_then(|fields| fields.shift_remove("usageMetadata"));
+            self.put_id(&mut message);
             sse::write(None, &message.to_string(), out);
         }
         match raw.filter(|_| self.rounds == 1) {
