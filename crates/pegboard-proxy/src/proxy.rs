@@ -220,8 +220,9 @@ impl Shared {
             Endpoint::Count(wire) => (wire, true),
         };
         // The mode may have been another one when a conversation began, and the provider needs its hidden turns.
-        let is_hidden = wire.wire().history_when_passed() != PassedHistory::Unchanged && self.conversations.has_turns();
-        if self.settings.modes.passes_all(path.route, caller) && !is_hidden {
+        let is_restored = wire.wire().history_when_passed() != PassedHistory::Unchanged;
+        let has_hidden_turns = is_restored && self.conversations.has_turns();
+        if self.settings.modes.passes_all(path.route, caller) && !has_hidden_turns {
             return self.pass(path.route, Some("mode"), &outgoing, body).await;
         }
         let is_sse = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));

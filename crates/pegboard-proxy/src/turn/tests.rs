@@ -298,7 +298,7 @@ async fn references_to_items_are_the_items() {
             assert!(prepared.history.text.contains(&item.to_string()), "{}", prepared.history.text);
         }
     };
-    check(seen.clone(), true);
+    check(seen, true);
     check(json!({"type": "item_reference", "id": "msg_1"}), true);
     check(json!({"id": "msg_1"}), true);
     check(json!({"type": "item_reference", "id": "msg_2"}), false);
