@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_discovery::Session;
+use pegboard_discovery::{Searched, Session};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -126,8 +126,17 @@ impl Calls {
             }
         }
         let is_error = answer.is_error;
-        HiddenAnswer { call: call.clone(), text: answer.reply.into_text(), is_error, references }
+        let text = if references.is_empty() { answer.reply.into_text() } else { not_found(&answer.searched) };
+        HiddenAnswer { call: call.clone(), text, is_error, references }
     }
+}
+
+/// Returns what references do not tell: the queries that found nothing.
+fn not_found(searched: &[Searched]) -> String {
+    let missed = searched.iter().filter(|searched| searched.hits.is_empty());
+    let lines: Vec<String> =
+        missed.map(|searched| format!("No tool fits `{}`; try other words.", searched.query)).collect();
+    lines.join("\n")
 }
 
 fn reject(call: &HeldCall, text: String) -> Resolved {

@@ -12,7 +12,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -36,8 +36,8 @@ const KIND: FileKind = FileKind { name: "turn", version: 1, max_bytes: MAX_TURN_
 /// Maximum size of a saved turn.
 const MAX_TURN_BYTES: usize = 4 << 20;
 
-/// Maximum number of saved turns.
-const MAX_SAVED: usize = 20_000;
+/// Maximum number of saved turns and items.
+const MAX_SAVED: usize = 50_000;
 
 /// Maximum size of all saved turns.
 const MAX_SAVED_BYTES: u64 = 1 << 30;
@@ -86,6 +86,8 @@ pub(crate) struct Conversations {
     memory: Memory,
     disk: Option<Disk>,
     key: Arc<Key>,
+    /// Whether a turn may be known.
+    has_turns: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -101,14 +103,21 @@ impl Conversations {
     pub(crate) fn open(folder: Option<&Path>, lifetime: Duration) -> io::Result<Self> {
         let memory = Memory::new(lifetime);
         let Some(folder) = folder else {
-            return Ok(Self { memory, disk: None, key: Arc::new(Key::random()?) });
+            let (key, has_turns) = (Arc::new(Key::random()?), AtomicBool::new(false));
+            return Ok(Self { memory, disk: None, key, has_turns });
         };
         let store = Store::open(folder, KIND)?;
         let key = Arc::new(Key::of(&pegboard_state::Folder::open(folder)?)?);
         let sealer = Sealer::new(store.key(), "proxy turns")?;
         let disk = Disk { store, sealer, lifetime, saved: AtomicU64::new(0) };
         disk.prune();
-        Ok(Self { memory, disk: Some(disk), key })
+        let has_turns = AtomicBool::new(!disk.store.names().is_ok_and(|names| names.is_empty()));
+        Ok(Self { memory, disk: Some(disk), key, has_turns })
+    }
+
+    /// Returns whether a turn may be known: without one, no request has hidden turns.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.has_turns.load(Ordering::Relaxed)
     }
 
     /// Returns the beginning of all conversations of a credential with an upstream.
@@ -126,8 +135,20 @@ impl Conversations {
         Some(turn)
     }
 
+    /// Returns an item that the provider keeps, by its id. This may read a file.
+    pub(crate) fn item(&self, root: &Link, id: &str) -> Option<Value> {
+        let kept = self.get(&item_link(root, id))?;
+        serde_json::from_str(kept.items.as_ref()?.first()?).ok()
+    }
+
+    /// Keeps an item for requests that refer to it by its id. This writes a file.
+    pub(crate) fn put_item(&self, root: &Link, id: &str, item: String) {
+        self.put(&[item_link(root, id)], Turn { items: Some(vec![item]), ..Turn::default() });
+    }
+
     /// Keeps a turn under each of the links. This writes files.
     pub(crate) fn put(&self, links: &[Link], turn: Turn) {
+        self.has_turns.store(true, Ordering::Relaxed);
         let bytes = turn.bytes();
         let turn = Arc::new(turn);
         for link in links {
@@ -209,6 +230,11 @@ pub(crate) fn after_response(root: &Link, id: &str) -> Link {
     digest(&[&root[..], b"response", id.as_bytes()].concat())
 }
 
+/// Returns the place of an item that the provider keeps under this id.
+fn item_link(root: &Link, id: &str) -> Link {
+    digest(&[&root[..], b"item", id.as_bytes()].concat())
+}
+
 /// The history of a request as the provider must see it.
 #[derive(Debug, Default)]
 pub(crate) struct History {
@@ -271,7 +297,14 @@ pub(crate) fn restore(
 ) -> Result<History, &'static str> {
     let history = History { link: root, ..History::default() };
     let parsed: Result<Vec<Value>, _> = items.iter().map(|raw| serde_json::from_str(raw)).collect();
-    let parsed: Vec<Value> = parsed.map_err(|_| "unreadable-history")?;
+    let mut parsed: Vec<Value> = parsed.map_err(|_| "unreadable-history")?;
+    let mut resolved = vec![false; parsed.len()];
+    for (item, is_resolved) in parsed.iter_mut().zip(&mut resolved) {
+        // The place of a turn is that of the items themselves, however a client writes them.
+        if let Some(kept) = wire.referred(item).and_then(|id| conversations.item(&root, id)) {
+            (*item, *is_resolved) = (kept, true);
+        }
+    }
     if let Some(reason) = parsed.iter().find_map(|item| wire.item_bypass(item)) {
         return Err(reason);
     }
@@ -283,19 +316,23 @@ pub(crate) fn restore(
         known: Vec::new(),
         open_loop: open_loop(wire, &parsed),
         turn_start: 0,
+        is_reference_unknown: false,
+        resolved: Vec::new(),
         is_deferrable,
     };
     if let Some(previous) = previous {
         restorer.go_on_from(previous);
     }
-    for (at, (raw, mut item)) in items.iter().zip(parsed).enumerate() {
+    for (at, ((raw, mut item), is_resolved)) in items.iter().zip(parsed).zip(resolved).enumerate() {
         match wire.said(&item) {
             Some(said) => {
                 if restorer.history.open_items.is_empty() {
                     restorer.turn_start = at;
                 }
+                restorer.is_reference_unknown |= wire.referred(&item).is_some();
                 restorer.history.open.extend(&said);
                 restorer.history.open_items.push(raw.clone().into_owned());
+                restorer.resolved.push(is_resolved.then(|| item.to_string()));
                 restorer.history.last = None;
             }
             None => {
@@ -329,6 +366,10 @@ struct Restorer<'a> {
     open_loop: Option<usize>,
     /// The place of the client's first item of the turn that is collected.
     turn_start: usize,
+    /// Whether the turn that is collected refers to an item that is not known.
+    is_reference_unknown: bool,
+    /// The items of that turn which the client only refers to.
+    resolved: Vec<Option<String>>,
     is_deferrable: &'a dyn Fn(&str) -> bool,
 }
 
@@ -362,7 +403,11 @@ impl Restorer<'_> {
 
     /// Returns the items of a turn as the provider has seen them.
     fn known_items(&mut self, link: &Link, said: &Said, items: Vec<String>) -> Vec<String> {
-        let Some(turn) = self.conversations.get(link) else { return self.unknown_items(said, items) };
+        let is_reference_unknown = std::mem::take(&mut self.is_reference_unknown);
+        let resolved = std::mem::take(&mut self.resolved);
+        let Some(turn) = self.conversations.get(link) else {
+            return self.unknown_items(said, items, resolved, is_reference_unknown);
+        };
         self.history.declared = Some(turn.declared.clone());
         if let Some(note) = &turn.note
             && let Some(item) = self.wire.with_note(self.history.last_item(), note)
@@ -370,37 +415,50 @@ impl Restorer<'_> {
             self.history.replace_last(&item);
         }
         self.parked.clone_from(&turn.parked);
-        let restored = match &turn.items {
+        let (restored, resolved) = match &turn.items {
             Some(known) => {
                 self.history.first_hidden.get_or_insert(self.turn_start);
                 self.known.clone_from(known);
-                self.wire.keep_marks(known, &items)
+                (self.wire.keep_marks(known, &items), Vec::new())
             }
-            None => items,
+            None => (items, resolved),
         };
         self.history.is_open_hidden = turn.items.is_some();
-        if self.history.is_miss && !turn.is_behind_miss { self.without_thinking(restored) } else { restored }
+        if self.history.is_miss && !turn.is_behind_miss && !self.is_open() {
+            return self.without_thinking(&restored, resolved).unwrap_or(restored);
+        }
+        restored
     }
 
     /// Returns the items of a turn that is not known.
-    fn unknown_items(&mut self, said: &Said, items: Vec<String>) -> Vec<String> {
+    fn unknown_items(
+        &mut self,
+        said: &Said,
+        items: Vec<String>,
+        resolved: Vec<Option<String>>,
+        is_reference_unknown: bool,
+    ) -> Vec<String> {
         self.history.called.extend(said.calls.iter().map(|call| call.name.clone()));
         self.history.is_open_hidden = false;
-        let may_hide = said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
-        let has_thinking = || items.iter().any(|item| self.wire.without_thinking(item) != *item);
-        if !may_hide && !has_thinking() {
-            return items;
-        }
-        self.history.is_miss = true;
-        self.without_thinking(items)
+        let may_hide = is_reference_unknown || said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
+        let stripped = self.without_thinking(&items, resolved);
+        self.history.is_miss |= may_hide || stripped.is_some();
+        stripped.filter(|_| !self.is_open()).unwrap_or(items)
     }
 
-    /// Removes the thinking from a turn, because the history before it is not what the model has seen.
-    fn without_thinking(&self, items: Vec<String>) -> Vec<String> {
-        if self.open_loop.is_some_and(|at| at >= self.turn_start) {
-            return items;
-        }
-        items.iter().map(|item| self.wire.without_thinking(item)).collect()
+    /// Returns whether the calls of the turn that is collected are answered just now.
+    fn is_open(&self) -> bool {
+        self.open_loop.is_some_and(|at| at >= self.turn_start)
+    }
+
+    /// Returns a turn without its thinking, because the history before it is not what the model has seen; `None` if it has
+    /// none. Behind removed thinking there are no references, but the items themselves.
+    fn without_thinking(&self, items: &[String], resolved: Vec<Option<String>>) -> Option<Vec<String>> {
+        let resolved = resolved.into_iter().chain(std::iter::repeat(None));
+        let whole: Vec<String> =
+            items.iter().zip(resolved).map(|(item, resolved)| resolved.unwrap_or_else(|| item.clone())).collect();
+        let stripped = self.wire.turn_without_thinking(&whole);
+        (stripped != whole).then_some(stripped)
     }
 
     fn push_client(&mut self, item: &str) {

@@ -14,7 +14,7 @@ use axum::{
 };
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use reqwest::redirect;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::{
     access::TOKEN_HEADER,
@@ -60,6 +60,9 @@ impl Upstream {
             .connect_timeout(connect_timeout)
             .tcp_nodelay(true)
             .pool_max_idle_per_host(256)
+            // One connection for each request. The client would send all of them over one connection of HTTP/2, where a
+            // reader that stalls holds up the others, and the limit of the provider on streams queues without a word.
+            .http1_only()
             // The client follows redirects itself, and decides where its key goes.
             .redirect(redirect::Policy::none())
             .build()
@@ -181,18 +184,72 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a body may wait for room in memory.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Reads a whole body of at most `limit` bytes, with the room that it takes of `room`, in kibibytes. It takes room only as
-/// it arrives, so that a slow client holds no more than it has sent.
+/// The room in memory for bodies that are read as a whole.
+#[derive(Debug)]
+pub(crate) struct BodyRoom {
+    /// In kibibytes.
+    shared: Arc<Semaphore>,
+    /// The right to read one body beyond the shared room. Without it, bodies that have all of the room together, and none
+    /// of which is complete, would wait for each other.
+    beyond: Arc<Semaphore>,
+}
+
+/// The room that a body takes.
+#[derive(Debug)]
+pub(crate) struct TakenRoom {
+    shared: OwnedSemaphorePermit,
+    beyond: Option<OwnedSemaphorePermit>,
+}
+
+impl BodyRoom {
+    /// Creates room for so many kibibytes.
+    pub(crate) fn new(kibibytes: usize) -> Self {
+        let shared = Arc::new(Semaphore::new(kibibytes.min(Semaphore::MAX_PERMITS)));
+        Self { shared, beyond: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Takes room for a body that begins.
+    async fn begin(&self) -> Result<TakenRoom, RequestError> {
+        let shared = in_time(Arc::clone(&self.shared).acquire_owned()).await?;
+        Ok(TakenRoom { shared, beyond: None })
+    }
+
+    /// Takes room until a body has so many kibibytes.
+    async fn grow(&self, taken: &mut TakenRoom, kibibytes: usize) -> Result<(), RequestError> {
+        let missing = kibibytes.saturating_sub(taken.shared.num_permits());
+        if missing == 0 || taken.beyond.is_some() {
+            return Ok(());
+        }
+        let missing = u32::try_from(missing).map_err(|_| RequestError::Busy)?;
+        let more = async {
+            tokio::select! {
+                // While there is room, it is taken.
+                biased;
+                more = Arc::clone(&self.shared).acquire_many_owned(missing) => more.map(|more| taken.shared.merge(more)),
+                beyond = Arc::clone(&self.beyond).acquire_owned() => beyond.map(|beyond| taken.beyond = Some(beyond)),
+            }
+        };
+        in_time(more).await
+    }
+}
+
+/// Waits for room.
+async fn in_time<T>(room: impl Future<Output = Result<T, AcquireError>>) -> Result<T, RequestError> {
+    tokio::time::timeout(ROOM_TIMEOUT, room).await.ok().and_then(Result::ok).ok_or(RequestError::Busy)
+}
+
+/// Reads a whole body of at most `limit` bytes, with the room that it takes. It takes room only as it arrives, so that a
+/// slow client holds no more than it has sent.
 pub(crate) async fn read_body(
     mut body: Body,
     limit: usize,
-    room: &Arc<Semaphore>,
-) -> Result<(Bytes, OwnedSemaphorePermit), RequestError> {
+    room: &BodyRoom,
+) -> Result<(Bytes, TakenRoom), RequestError> {
     let announced = body.size_hint();
     if announced.lower() > limit as u64 {
         return Err(RequestError::TooLarge { limit });
     }
-    let mut taken = take_room(room, 1).await?;
+    let mut taken = room.begin().await?;
     let mut read = Vec::with_capacity(usize::try_from(announced.lower()).unwrap_or(limit).min(FIRST_CAPACITY));
     loop {
         let frame = tokio::time::timeout(BODY_TIMEOUT, next_frame(&mut body)).await;
@@ -203,10 +260,7 @@ pub(crate) async fn read_body(
             return Err(RequestError::TooLarge { limit });
         }
         read.extend_from_slice(&bytes);
-        let missing = read.len().div_ceil(1024).saturating_sub(taken.num_permits());
-        if missing > 0 {
-            taken.merge(take_room(room, missing).await?);
-        }
+        room.grow(&mut taken, read.len().div_ceil(1024)).await?;
     }
 }
 
@@ -216,12 +270,6 @@ async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>
 
 /// How much of an announced size is allocated before anything has arrived.
 const FIRST_CAPACITY: usize = 1 << 20;
-
-async fn take_room(room: &Arc<Semaphore>, kibibytes: usize) -> Result<OwnedSemaphorePermit, RequestError> {
-    let number = u32::try_from(kibibytes).map_err(|_| RequestError::Busy)?;
-    let taken = tokio::time::timeout(ROOM_TIMEOUT, Arc::clone(room).acquire_many_owned(number)).await;
-    taken.ok().and_then(Result::ok).ok_or(RequestError::Busy)
-}
 
 /// Reads the whole answer of a provider of at most `limit` bytes.
 pub(crate) async fn read_answer(response: &mut reqwest::Response, limit: usize) -> Result<Vec<u8>, RequestError> {
@@ -234,6 +282,27 @@ pub(crate) async fn read_answer(response: &mut reqwest::Response, limit: usize) 
             Err(_) => return Err(RequestError::Incomplete),
         }
     }
+}
+
+/// How long and how far a response is read behind its end.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_REST: usize = 64 << 10;
+
+/// Reads what follows the end of an answer, so that its connection can be used again. Nobody waits for it.
+pub(crate) fn read_to_end(mut response: reqwest::Response) {
+    tokio::spawn(async move {
+        let read = async {
+            let mut rest = 0;
+            while let Ok(Some(chunk)) = response.chunk().await {
+                rest += chunk.len();
+                if rest > MAX_REST {
+                    return;
+                }
+            }
+        };
+        // Without its end, the connection is closed.
+        let _ = tokio::time::timeout(REST_TIMEOUT, read).await;
+    });
 }
 
 /// The number of chunks that wait for a slow client. The provider is not read beyond that.
@@ -325,10 +394,10 @@ mod tests {
     #[tokio::test]
     async fn bodies_are_limited() {
         assert!(matches!(RequestBody::new(Body::from("12345"), 4), Err(RequestError::TooLarge { limit: 4 })));
-        let room = Arc::new(Semaphore::new(3));
+        let room = BodyRoom::new(3);
         assert!(matches!(read_body(Body::from("12345"), 4, &room).await, Err(RequestError::TooLarge { limit: 4 })));
         let (small, taken) = read_body(Body::from("1234"), 4, &room).await.expect("small");
-        assert_eq!((&small[..], taken.num_permits()), (&b"1234"[..], 1));
+        assert_eq!((&small[..], taken.shared.num_permits()), (&b"1234"[..], 1));
         drop(taken);
         // The size of a stream is not known before it ends.
         let (sender, body) = stream_body();
@@ -377,7 +446,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_hold_no_room_and_end() {
-        let room = Arc::new(Semaphore::new(2));
+        let room = Arc::new(BodyRoom::new(2));
         let (sender, body) = stream_body();
         let slow = tokio::spawn({
             let room = Arc::clone(&room);
@@ -385,11 +454,55 @@ mod tests {
         });
         sender.send(b"begun".to_vec()).await.expect("it reads");
         let (quick, taken) = read_body(Body::from("1234"), 1 << 20, &room).await.expect("there is room");
-        assert_eq!((&quick[..], taken.num_permits()), (&b"1234"[..], 1));
+        assert_eq!((&quick[..], taken.shared.num_permits()), (&b"1234"[..], 1));
         let error = slow.await.expect("no panic").expect_err("nothing more comes");
         assert_eq!(error.status(), axum::http::StatusCode::REQUEST_TIMEOUT);
+        // One body may go beyond the room, and no other one.
+        let (long, beyond) = read_body(Body::from(vec![b'x'; 3000]), 1 << 20, &room).await.expect("beyond the room");
+        assert_eq!((long.len(), beyond.beyond.is_some()), (3000, true));
+        let error = read_body(Body::from("1234"), 1 << 20, &room).await.expect_err("no room");
+        assert_eq!(error.status(), axum::http::StatusCode::SERVICE_UNAVAILABLE);
+        drop(taken);
         let error = read_body(Body::from(vec![b'x'; 3000]), 1 << 20, &room).await.expect_err("no room");
         assert_eq!(error.status(), axum::http::StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_do_not_wait_for_each_other() {
+        // All begin, and have all of the room together before any of them is complete.
+        let room = Arc::new(BodyRoom::new(16));
+        let (begun, mut rest) = (Arc::new(tokio::sync::Barrier::new(17)), Vec::new());
+        let reading: Vec<_> = (0..16)
+            .map(|_| {
+                let (sender, body) = stream_body();
+                rest.push(sender);
+                let (room, begun) = (Arc::clone(&room), Arc::clone(&begun));
+                tokio::spawn(async move {
+                    let mut body = Box::pin(read_body(body, 1 << 20, &room));
+                    assert!(is_pending(&mut body).await, "nothing has come");
+                    begun.wait().await;
+                    body.await.map(|(bytes, _)| bytes.len())
+                })
+            })
+            .collect();
+        begun.wait().await;
+        assert_eq!(room.shared.available_permits(), 0);
+        for sender in rest {
+            tokio::spawn(async move {
+                for _ in 0..8 {
+                    sender.send(vec![b'x'; 1024]).await.expect("it reads");
+                }
+            });
+        }
+        for body in reading {
+            assert_eq!(body.await.expect("no panic").expect("it is read"), 8 << 10);
+        }
+        assert_eq!((room.shared.available_permits(), room.beyond.available_permits()), (16, 1));
+    }
+
+    /// Polls a future once; returns whether it is not complete.
+    async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
     }
 
     #[tokio::test]

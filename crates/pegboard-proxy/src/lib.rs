@@ -25,6 +25,7 @@ mod forward;
 mod json;
 mod mode;
 mod proxy;
+mod references;
 mod report;
 mod request;
 mod route;

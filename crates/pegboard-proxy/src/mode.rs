@@ -63,9 +63,9 @@ pub struct Modes {
     pub rules: Vec<ModeRule>,
     /// The mode of requests that match no rule.
     pub default: Mode,
-    /// Requests with at most this many tools pass through, unless they exceed `max_tokens`.
+    /// Requests with fewer tools pass through, unless they reach `max_tokens`.
     pub max_tools: usize,
-    /// Requests whose definitions have at most this many tokens (estimated) pass through, unless they exceed `max_tools`.
+    /// Requests whose definitions have fewer tokens (estimated) pass through, unless they reach `max_tools`.
     pub max_tokens: usize,
     /// Tools that are always declared, by name.
     pub pinned: Vec<String>,

@@ -9,24 +9,27 @@ use axum::{
     http::{HeaderMap, Method, Response, header},
     routing::{any, get},
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     access::{self, Access},
     catalog::ToolSets,
     conversation::Conversations,
     error::{ProxyError, RequestError},
-    forward::{self, Outgoing, RequestBody, Upstream},
+    forward::{self, BodyRoom, Outgoing, RequestBody, Upstream},
     mode::{Caller, Modes},
+    references::References,
     report::{self, Counters, Report, RouteNumbers},
     route::{Endpoint, ParsedPath, Route, Upstreams, WireName},
     turn::Incoming,
+    wires::PassedHistory,
 };
 
 /// The path with the numbers of all routes.
 pub const STATUS_PATH: &str = "/proxy/status";
 
-/// Maximum number of bytes of all bodies that are read as a whole at a time. Further ones wait while they arrive.
+/// Maximum number of bytes of all bodies that are read as a whole at a time, except the one that goes beyond it. Further
+/// ones wait while they arrive.
 const MAX_BODIES_BYTES: usize = 256 << 20;
 
 /// The path with the same numbers for Prometheus.
@@ -80,8 +83,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) tool_sets: Arc<ToolSets>,
     pub(crate) conversations: Arc<Conversations>,
-    /// The room for bodies that are read as a whole, in kibibytes.
-    body_room: Arc<Semaphore>,
+    pub(crate) references: Arc<References>,
+    body_room: BodyRoom,
 }
 
 impl Proxy {
@@ -98,12 +101,13 @@ impl Proxy {
             Conversations::open(settings.state.as_deref(), settings.lifetime).map_err(ProxyError::State)?;
         let room = settings.max_body_bytes.max(MAX_BODIES_BYTES).div_ceil(1024) + 1;
         Ok(Self(Arc::new(Shared {
-            body_room: Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS))),
+            body_room: BodyRoom::new(room),
             settings,
             upstream,
             counters: Arc::default(),
             tool_sets: Arc::default(),
             conversations: Arc::new(conversations),
+            references: Arc::default(),
         })))
     }
 
@@ -215,7 +219,10 @@ impl Shared {
             Endpoint::Turn(wire) => (wire, false),
             Endpoint::Count(wire) => (wire, true),
         };
-        if self.settings.modes.passes_all(path.route, caller) {
+        // The mode may have been another one when a conversation began, and the provider needs its hidden turns.
+        let is_restored = wire.wire().history_when_passed() != PassedHistory::Unchanged;
+        let has_hidden_turns = is_restored && self.conversations.has_turns();
+        if self.settings.modes.passes_all(path.route, caller) && !has_hidden_turns {
             return self.pass(path.route, Some("mode"), &outgoing, body).await;
         }
         let is_sse = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));

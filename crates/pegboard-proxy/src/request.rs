@@ -103,7 +103,7 @@ fn write_items(history: &str, further: &[String], body: &mut String) {
 
 /// Returns the reason not to defer the tools of a conversation's first request.
 pub(crate) fn pass_reason(tools: &ToolSet, modes: &Modes) -> Option<&'static str> {
-    if tools.len() <= modes.max_tools && tools.tokens <= modes.max_tokens {
+    if tools.len() < modes.max_tools && tools.tokens < modes.max_tokens {
         return Some("few-tools");
     }
     (tools.deferrable() == 0).then_some("no-deferrable-tools")
@@ -143,15 +143,19 @@ pub(crate) fn declare(
     Ok(declared)
 }
 
-/// Returns the tools that were declared before, as far as the request still has them, and in its present words. New ones
-/// that are never deferred follow at the end.
+/// Returns the tools that were declared before, as far as the request still has them, and in its present words. Found ones
+/// stay without the request's: hidden turns refer to them, and the provider rejects references to missing definitions. New
+/// ones that are never deferred follow at the end.
 fn present_tools(wire: &dyn Wire, tools: &ToolSet, declared: &[Declared]) -> Vec<Declared> {
     let present = |tool: &Declared| match tool.name.as_deref() {
         Some(SEARCH | CALL) => Some(tool.clone()),
-        Some(name) => {
-            let definition = wire.renewed(&tool.definition, tools.definition(name)?);
-            Some(Declared { definition, ..tool.clone() })
-        }
+        Some(name) => match tools.definition(name) {
+            Some(definition) => {
+                let definition = wire.renewed(&tool.definition, definition);
+                Some(Declared { definition, ..tool.clone() })
+            }
+            None => wire.is_deferred(&tool.definition).then(|| tool.clone()),
+        },
         None => {
             let mut of_provider = tools.never_deferred().filter(|(name, _)| name.is_none());
             of_provider.any(|(_, definition)| wire.kept(definition) == tool.definition).then(|| tool.clone())
@@ -247,11 +251,18 @@ pub(crate) fn prefetch(wire: &dyn Wire, history: &History, calls: &mut Calls) ->
     }
 }
 
-/// Chooses how found tools reach the model. A conversation keeps to it, also with another model.
-pub(crate) fn delivery(wire: &dyn Wire, declared: Option<&[Declared]>, model: &str, mode: Mode) -> Delivery {
+/// Chooses how found tools reach the model. A conversation keeps to it, also with another model and after the provider has
+/// rejected references: its hidden turns have some.
+pub(crate) fn delivery(
+    wire: &dyn Wire,
+    declared: Option<&[Declared]>,
+    model: &str,
+    mode: Mode,
+    are_references_rejected: bool,
+) -> Delivery {
     let calls_directly = match declared {
         Some(declared) => !declared.iter().any(|tool| tool.name.as_deref() == Some(CALL)),
-        None => mode == Mode::Defer && wire.has_references(model),
+        None => mode == Mode::Defer && wire.has_references(model) && !are_references_rejected,
     };
     if calls_directly { Delivery::Reference } else { Delivery::Constant }
 }
@@ -266,7 +277,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::wires::{Chat, Gemini, Messages, Responses};
+    use crate::{
+        catalog::ToolSets,
+        wires::{Chat, Gemini, Messages, Responses},
+    };
 
     #[test]
     fn what_the_user_has_written() {
@@ -292,6 +306,26 @@ mod tests {
     }
 
     #[test]
+    fn deferral_begins_at_the_limits() {
+        let tools = |count: usize| {
+            let tool = |at: usize| json!({"name": format!("tool_{at}"), "input_schema": {"type": "object"}});
+            let list: Vec<Value> = (0..count).map(tool).collect();
+            ToolSets::default().get(&json!(list).to_string(), &Messages).0
+        };
+        let check = |count: usize, max_tools: usize, max_tokens: usize, expected: Option<&str>| {
+            let modes = Modes { max_tools, max_tokens, ..Modes::default() };
+            assert_eq!(pass_reason(&tools(count), &modes), expected, "{count} {max_tools} {max_tokens}");
+        };
+        check(29, 30, 10_000, Some("few-tools"));
+        check(30, 30, 10_000, None);
+        check(1, 1, 10_000, None);
+        let tokens = tools(2).tokens;
+        check(2, 30, tokens + 1, Some("few-tools"));
+        check(2, 30, tokens, None);
+        check(0, 0, 0, Some("no-deferrable-tools"));
+    }
+
+    #[test]
     fn a_conversation_keeps_its_delivery() {
         let declared = |names: &[&str]| -> Vec<Declared> {
             let declare = |name: &&str| Declared { name: Some((*name).to_owned()), definition: "{}".to_owned() };
@@ -299,7 +333,10 @@ mod tests {
         };
         let check = |known: Option<&[&str]>, model: &str, mode: Mode, expected: Delivery| {
             let known = known.map(declared);
-            assert_eq!(delivery(&Messages, known.as_deref(), model, mode), expected, "{known:?} {model} {mode:?}");
+            let of = |are_rejected| delivery(&Messages, known.as_deref(), model, mode, are_rejected);
+            assert_eq!(of(false), expected, "{known:?} {model} {mode:?}");
+            let after_rejection = if known.is_some() { expected } else { Delivery::Constant };
+            assert_eq!(of(true), after_rejection, "{known:?} {model} {mode:?}");
         };
         check(None, "claude-opus-4-8", Mode::Defer, Delivery::Reference);
         check(None, "claude-opus-4-8", Mode::Prefetch, Delivery::Constant);

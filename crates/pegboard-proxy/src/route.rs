@@ -125,7 +125,8 @@ impl<'a> ParsedPath<'a> {
         };
         Route::ALL.into_iter().find_map(|route| {
             let rest = path.strip_prefix(route.prefix())?;
-            if rest.split('/').any(is_dots) {
+            // In a URL, a backslash separates segments as well.
+            if rest.split(['/', '\\']).any(is_dots) {
                 return None;
             }
             (rest.is_empty() || rest.starts_with('/')).then_some(Self { route, token, rest })
@@ -189,6 +190,11 @@ mod tests {
         check("/openai/v1/../admin", None);
         check("/openai/v1/%2E./admin", None);
         check("/anthropic/./x", None);
+        check("/openai/v1/x\\..\\..\\..\\admin", None);
+        check("/openai/v1/x/..\\../admin", None);
+        check("/openai/v1/\\%2e%2E\\admin", None);
+        check("/openai/v1/x\\.%2e", None);
+        check("/openai/v1/files/a\\b", openai("/files/a\\b", Other));
         check("/openai/v1/files/a..b", openai("/files/a..b", Other));
         let turn = Turn(WireName::Messages);
         check("/token/s3/anthropic/v1/messages", Some((Route::Anthropic, Some("s3"), "/v1/messages", turn)));
@@ -203,6 +209,23 @@ mod tests {
         assert_eq!((found.endpoint(), found.model()), (Turn(WireName::Gemini), Some("gemini-3-pro")));
         let batch = ParsedPath { rest: "/v1/models/m:batchGenerateContent", ..found };
         assert_eq!(batch.endpoint(), Other);
+    }
+
+    /// What the HTTP client makes of a path decides, and not what the path looks like.
+    #[test]
+    fn no_path_leads_out_of_the_upstream() {
+        let parts = ["..", ".", "%2e%2e", "%2E.", ".%2e", "%2e", "a", "%252e%252e", "..%2f", "%5c..", ""];
+        for separator in ["/", "\\", "//", "/\\"] {
+            for first in parts {
+                for second in parts {
+                    let path = format!("/openai/v1/{first}{separator}{second}{separator}..a");
+                    let Some(found) = ParsedPath::parse(&path) else { continue };
+                    let url = format!("http://127.0.0.1:1/base/v1{}", found.rest);
+                    let url = reqwest::Url::parse(&url).expect("a URL");
+                    assert!(url.path().starts_with("/base/v1/"), "{path} becomes {url}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::{
     conversation::{self, Conversations, Declared, History, Link, Turn},
     error::{self, RequestError},
     forward::{self, Disconnected, Outgoing, StreamSender, Upstream},
+    references::References,
     report::{Counters, Report},
     request::{self, Template},
     route::Route,
@@ -63,6 +64,8 @@ pub(crate) struct Exchange {
     pub(crate) calls: Option<Calls>,
     pub(crate) splicer: Box<dyn Splicer>,
     pub(crate) conversations: Arc<Conversations>,
+    pub(crate) references: Arc<References>,
+    pub(crate) model: String,
     pub(crate) counters: Arc<Counters>,
     pub(crate) max_rounds: usize,
     pub(crate) report: Report,
@@ -110,9 +113,18 @@ impl From<RequestError> for Interrupted {
 impl Exchange {
     /// Asks the provider, and returns the response for the client.
     pub(crate) async fn run(mut self) -> Result<Response<Body>, RequestError> {
-        let response = self.ask().await?;
+        let mut response = self.ask().await?;
         if !response.status().is_success() {
-            let mut passed = forward::pass_response(response);
+            let mut passed = if response.status() == StatusCode::BAD_REQUEST && self.has_references() {
+                let (status, headers) = (response.status(), forward::end_to_end(response.headers()));
+                let body = forward::read_answer(&mut response, MAX_ERROR).await?;
+                self.note_rejection(status, &body);
+                let mut passed = Response::new(Body::from(body));
+                (*passed.status_mut(), *passed.headers_mut()) = (status, headers);
+                passed
+            } else {
+                forward::pass_response(response)
+            };
             self.report.mark_response(&mut passed);
             return Ok(passed);
         }
@@ -141,7 +153,26 @@ impl Exchange {
         let is_last = self.hidden.rounds >= self.max_rounds;
         let no_calls = is_last.then(|| self.wire.no_calls());
         let body = self.template.render(&self.history.text, &self.hidden.items, &tools, no_calls);
-        self.upstream.send(&self.outgoing, body.into()).await
+        let response = self.upstream.send(&self.outgoing, body.into()).await?;
+        if response.status().is_success() && self.has_references() {
+            self.references.accept(self.route, &self.model);
+        }
+        Ok(response)
+    }
+
+    /// Returns whether the request refers to tools, which are declared for that alone.
+    fn has_references(&self) -> bool {
+        self.declared.iter().any(|tool| self.wire.is_deferred(&tool.definition))
+    }
+
+    /// Remembers that the provider has rejected references to tools, if this error says so.
+    fn note_rejection(&self, status: StatusCode, error: &[u8]) {
+        if status == StatusCode::BAD_REQUEST
+            && self.has_references()
+            && self.references.reject(self.route, &self.model, &String::from_utf8_lossy(error))
+        {
+            tracing::warn!(route = self.route.as_str(), model = self.model, "references to tools rejected");
+        }
     }
 
     fn response_headers(&self, headers: &HeaderMap) -> HeaderMap {
@@ -159,6 +190,7 @@ impl Exchange {
             ended = self.stream_rounds(response, &sender) => ended,
         };
         if let Err(Interrupted::Failed(error)) = ended {
+            self.count_failed_round();
             tracing::info!(route = self.route.as_str(), %error, "stream failed");
             sender.fail(error).await;
         }
@@ -171,9 +203,13 @@ impl Exchange {
     ) -> Result<(), Interrupted> {
         loop {
             let round = self.read_round(&mut response, sender).await?;
+            forward::read_to_end(response);
             match round.end {
                 // The error was passed on.
-                End::Failed => return Ok(()),
+                End::Failed => {
+                    self.count_failed_round();
+                    return Ok(());
+                }
                 End::Broken => return Err(RequestError::Incomplete.into()),
                 End::Complete | End::Stopped => {}
             }
@@ -187,7 +223,7 @@ impl Exchange {
             response = self.ask().await?;
             let is_readable = is_event_stream(response.headers()) && !is_encoded(response.headers());
             if !response.status().is_success() || !is_readable {
-                self.counters.of(self.route).failed_rounds += 1;
+                self.count_failed_round();
                 let error = self.hidden_error(&mut response).await;
                 let mut out = Vec::new();
                 self.splicer.fail(&error, &mut out);
@@ -206,7 +242,7 @@ impl Exchange {
         let mut is_cut = false;
         loop {
             let mut out = Vec::new();
-            let (frames, is_end) = match response.chunk().await {
+            let (frames, mut is_end) = match response.chunk().await {
                 Ok(Some(chunk)) => {
                     let too_large = |_| RequestError::AnswerTooLarge { limit: MAX_EVENT };
                     (reader.push(&chunk).map_err(too_large)?, false)
@@ -220,6 +256,11 @@ impl Exchange {
             let Some(calls) = &mut self.calls else { return Err(RequestError::Incomplete.into()) };
             for frame in &frames {
                 self.splicer.frame(frame, calls, &mut out);
+                // Some providers keep the connection open, or break it off. The client has its answer.
+                if self.splicer.is_round_over() {
+                    (is_end, is_cut) = (true, false);
+                    break;
+                }
             }
             if self.splicer.held_bytes() > MAX_ANSWER {
                 return Err(RequestError::AnswerTooLarge { limit: MAX_ANSWER }.into());
@@ -241,6 +282,7 @@ impl Exchange {
     async fn hidden_error(&self, response: &mut reqwest::Response) -> Value {
         let status = response.status();
         let body = forward::read_answer(response, MAX_ERROR).await.unwrap_or_default();
+        self.note_rejection(status, &body);
         match serde_json::from_slice::<Value>(&body) {
             Ok(error) if error.is_object() && error.get("error").is_some() => error,
             _ => {
@@ -250,14 +292,28 @@ impl Exchange {
         }
     }
 
+    /// Counts an answer that has ended with an error, if the client does not see its last round.
+    fn count_failed_round(&self) {
+        self.counters.of(self.route).failed_rounds += u64::from(self.hidden.rounds > 0);
+    }
+
     /// Answers with one body.
-    async fn answer(mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
+    async fn answer(mut self, response: reqwest::Response) -> Result<Response<Body>, RequestError> {
+        let answered = self.answer_rounds(response).await;
+        if answered.is_err() {
+            self.count_failed_round();
+        }
+        answered
+    }
+
+    async fn answer_rounds(&mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
         loop {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = forward::read_answer(&mut response, MAX_ANSWER).await?;
             if status.is_success() && is_encoded(&headers) {
                 return Err(RequestError::Encoded);
             }
+            self.note_rejection(status, &body);
             let parsed = serde_json::from_slice::<Value>(&body).ok().filter(|_| status.is_success());
             let round = match (parsed, &mut self.calls) {
                 (Some(answer), Some(calls)) => self.splicer.answer(answer, calls),
@@ -269,7 +325,9 @@ impl Exchange {
                 response = self.ask().await?;
                 continue;
             }
-            self.counters.of(self.route).failed_rounds += u64::from(!is_usable && self.hidden.rounds > 0);
+            if !is_usable {
+                self.count_failed_round();
+            }
             let is_same = self.hidden.rounds == 0 && !self.hidden.is_rewritten && !self.splicer.repeats_request();
             let body = match is_usable {
                 true => {
@@ -371,10 +429,12 @@ impl Exchange {
         }
         let ids = self.splicer.response_ids();
         links.extend(ids.map(|(public, _)| conversation::after_response(&self.root, &public)));
-        let conversations = Arc::clone(&self.conversations);
+        let (conversations, root) = (Arc::clone(&self.conversations), self.root);
+        let items = self.splicer.referable_items(self.hidden.notice.as_deref());
         // A turn that is not kept is a miss later.
         let _ = tokio::task::spawn_blocking(move || {
             conversations.put(&links, turn);
+            items.into_iter().for_each(|(id, item)| conversations.put_item(&root, &id, item));
         })
         .await;
     }

@@ -6,17 +6,18 @@ use axum::{
     body::{Body, Bytes},
     http::Response,
 };
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     calls::{Calls, Delivery},
     catalog::{ToolSet, ToolSets},
     conversation::{self, Conversations, Declared, History, Link},
     error::RequestError,
-    forward::{self, Outgoing},
+    forward::{self, Outgoing, TakenRoom},
     json::{self, Object, with_field},
     mode::{Caller, Mode, Modes},
     proxy::Shared,
+    references::References,
     report::Report,
     request::{self, Prefetched, Template},
     route::Route,
@@ -38,11 +39,12 @@ pub(crate) struct Incoming<'a> {
     pub(crate) outgoing: Outgoing,
     pub(crate) body: Bytes,
     /// The room that the body takes.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<TakenRoom>,
 }
 
 /// A request as it is sent to the provider.
 struct Prepared {
+    model: String,
     template: Template,
     history: History,
     declared: Vec<Declared>,
@@ -102,6 +104,8 @@ impl Incoming<'_> {
             body: self.body.clone(),
             conversations: Arc::clone(&shared.conversations),
             tool_sets: Arc::clone(&shared.tool_sets),
+            route: self.route,
+            references: Arc::clone(&shared.references),
         };
         let model = self.model.map(str::to_owned);
         let (route, name, agent) = (self.route, self.caller.name.map(str::to_owned), self.caller.agent.to_owned());
@@ -123,7 +127,8 @@ impl Incoming<'_> {
     async fn send(mut self, prepared: Prepared, shared: &Shared) -> Result<Response<Body>, RequestError> {
         // Several times the size of what is sent; it must not wait for the answer.
         drop((std::mem::take(&mut self.body), self.room.take()));
-        let Prepared { template, mut history, declared, mark, root, calls, splicer, prefetched, report, .. } = prepared;
+        let Prepared { model, template, mut history, declared, mark, root, calls, splicer, prefetched, report, .. } =
+            prepared;
         if let Some(note) = &prefetched.note
             && let Some(item) = self.wire.with_note(history.last_item(), note)
         {
@@ -148,6 +153,8 @@ impl Incoming<'_> {
             calls: Some(calls),
             splicer,
             conversations: Arc::clone(&shared.conversations),
+            references: Arc::clone(&shared.references),
+            model,
             counters: Arc::clone(&shared.counters),
             max_rounds: shared.settings.max_hidden_rounds,
             report,
@@ -173,6 +180,8 @@ struct Planner {
     body: Bytes,
     conversations: Arc<Conversations>,
     tool_sets: Arc<ToolSets>,
+    route: Route,
+    references: Arc<References>,
 }
 
 impl Planner {
@@ -274,7 +283,8 @@ impl Planner {
         modes: &Modes,
     ) -> Result<Prepared, &'static str> {
         let session = tools.session().ok_or("no-search")?;
-        let delivery = request::delivery(self.wire, history.declared.as_deref(), model, mode);
+        let are_rejected = self.references.are_rejected(self.route, model);
+        let delivery = request::delivery(self.wire, history.declared.as_deref(), model, mode, are_rejected);
         if delivery == Delivery::Reference && !self.wire.has_references(model) {
             return Err("model-changed");
         }
@@ -292,6 +302,7 @@ impl Planner {
             template.set(self.wire.previous_key(), &json::quoted(previous));
         }
         Ok(Prepared {
+            model: model.to_owned(),
             template,
             history,
             declared,

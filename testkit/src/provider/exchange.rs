@@ -161,7 +161,7 @@ impl State {
     /// Answers with the next turn, if the request passes the checks.
     fn say(&mut self, route: &Route, request: &Request, body: &Value) -> (Reply, Sending) {
         let stored = self.memory.stored(body).unwrap_or_default();
-        let messages = ask::messages(route.wire, body, stored);
+        let messages = self.memory.with_referred(ask::messages(route.wire, body, stored));
         let ask = ModelRequest::new(route, request, body, &messages);
         let prompt = Prompt::of(&ask);
         if let Some(violation) = self.examine(&ask, &prompt) {

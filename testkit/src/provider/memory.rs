@@ -21,8 +21,12 @@ pub(crate) struct Memory {
     pub(crate) signatures: BTreeSet<String>,
     /// Responses that were stored, with everything before them, by identifier.
     pub(crate) responses: BTreeMap<String, Vec<Value>>,
+    /// Items of stored responses by identifier.
+    pub(crate) items: BTreeMap<String, Value>,
     /// For an item of Responses the reasoning item that led to it.
     pub(crate) reasons: BTreeMap<String, String>,
+    /// For a reasoning item of Responses the item that followed it.
+    pub(crate) followers: BTreeMap<String, Value>,
     /// Reasoning items that exist only with the client.
     pub(crate) unstored: BTreeSet<String>,
     /// The prompt of the last answered request of each conversation.
@@ -76,18 +80,32 @@ impl Memory {
         let mut reason = None;
         for item in said {
             let own = item["id"].as_str().unwrap_or_default();
+            if stored {
+                self.items.insert(own.into(), item.clone());
+            }
             if item["type"] == "reasoning" {
                 reason = Some(own.to_owned());
                 if !stored {
                     self.unstored.insert(own.into());
                 }
             } else if let Some(reason) = reason.take() {
+                self.followers.insert(reason.clone(), item.clone());
                 self.reasons.insert(own.into(), reason);
             }
         }
         if stored {
             self.responses.insert(id.into(), ask.messages.iter().chain(said).cloned().collect());
         }
+    }
+
+    /// Returns the messages of a request with stored items in place of the references to them.
+    pub(crate) fn with_referred(&self, mut messages: Vec<Value>) -> Vec<Value> {
+        for message in messages.iter_mut().filter(|message| message["type"] == "item_reference") {
+            if let Some(item) = message["id"].as_str().and_then(|id| self.items.get(id)) {
+                *message = item.clone();
+            }
+        }
+        messages
     }
 
     /// Returns the items that a request on Responses refers to without repeating them; `None` if they

@@ -520,17 +520,27 @@ fn reasoning_stays_with_what_it_led_to() {
     let call =
         json!({"id": "fc_000003", "type": "function_call", "call_id": "call_000004", "name": "x", "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "call_000004", "output": "ok"});
+    let other = json!({"id": "rs_000009", "type": "reasoning", "summary": []});
+    let so = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "so"}]});
     let stored = plain(RESPONSES);
     let unstored = with(RESPONSES, json!({"store": false}));
     let cases = [
         (stored.clone(), json!([hi, call, output])),
         (stored.clone(), json!([hi, reason, call, output, reason])),
+        (stored.clone(), json!([hi, reason, other, call, output])),
+        (stored.clone(), json!([hi, reason, so, call, output])),
+        (stored.clone(), json!([hi, {"type": "item_reference", "id": "rs_000009"}])),
         (unstored, json!([hi, reason, call, output])),
     ];
     for (first, input) in cases {
         let bodies = vec![first, with(RESPONSES, json!({"input": input}))];
         check(&Case { check: Check::ReasoningItems, path: RESPONSES, script: script.clone(), bodies });
     }
+    let provider = Provider::start(script.clone());
+    let references = ["rs_000002", "fc_000003"].map(|id| json!({"type": "item_reference", "id": id}));
+    let referring = with(RESPONSES, json!({"input": [hi, references[0], references[1], output]}));
+    assert!([stored.clone(), referring].iter().all(|body| post(&provider, RESPONSES, body).status == 200));
+    provider.assert_clean();
     let provider = Provider::start(script);
     let referring = with(RESPONSES, json!({"previous_response_id": "resp_000001", "input": [output]}));
     assert!([stored, referring].iter().all(|body| post(&provider, RESPONSES, body).status == 200));

@@ -152,14 +152,20 @@ fn build(config: &ProxyConfig, args: &ProxyArgs, is_loopback: bool, state: Optio
 
 /// Creates a proxy for a listener.
 pub(crate) fn open(config: ProxyConfig, is_loopback: bool, state: Option<&Path>) -> Result<Proxy, CliError> {
-    let mut settings = config.settings;
-    settings.access.is_token_required = !is_loopback;
-    settings.state = state.map(|state| state.join("proxy"));
-    Proxy::new(settings).map_err(|error| match error {
+    Proxy::new(settings(config, is_loopback, state)).map_err(|error| match error {
         ProxyError::NoToken => CliError::new("other machines can reach this address, and the proxy has no tokens")
             .hint("configure `pegboard.proxy.tokens`, or listen on 127.0.0.1"),
         error => CliError::new(error.to_string()).because(error),
     })
+}
+
+/// Returns the settings of a proxy for a listener.
+fn settings(config: ProxyConfig, is_loopback: bool, state: Option<&Path>) -> pegboard_proxy::Settings {
+    let mut settings = config.settings;
+    // On loopback too: other users of this machine reach it, and tokens are configured to keep them out.
+    settings.access.is_token_required = !is_loopback || !settings.access.tokens.is_empty();
+    settings.state = state.map(|state| state.join("proxy"));
+    settings
 }
 
 /// Returns the body of a rejection, in the form that all providers' clients read.
@@ -179,6 +185,9 @@ fn announce(format: LogFormat, listener: &Listener) {
 
 #[cfg(test)]
 mod tests {
+    use pegboard_core::Secret;
+    use pegboard_proxy::ClientToken;
+
     use super::*;
 
     #[test]
@@ -199,5 +208,23 @@ mod tests {
         let error = open(ProxyConfig::default(), false, None).expect_err("no tokens");
         assert!(error.to_string().contains("no tokens"), "{error}");
         assert!(open(ProxyConfig::default(), true, None).is_ok());
+    }
+
+    #[test]
+    fn configured_tokens_are_required_on_loopback_too() {
+        let check = |names: &[&str], is_loopback: bool, expected: bool| {
+            let mut config = ProxyConfig::default();
+            let token = |name: &&str| ClientToken { name: (*name).to_owned(), token: Secret::new("t") };
+            config.settings.access.tokens = names.iter().map(token).collect();
+            assert_eq!(
+                settings(config, is_loopback, None).access.is_token_required,
+                expected,
+                "{names:?} {is_loopback}"
+            );
+        };
+        check(&[], true, false);
+        check(&["laptop"], true, true);
+        check(&["laptop"], false, true);
+        check(&[], false, true);
     }
 }

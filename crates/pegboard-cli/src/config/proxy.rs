@@ -65,8 +65,8 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "tokens",
             Kind::List(&Kind::Object(|| TOKEN.shape())),
-            "Clients that may use the proxy from other machines. They send their token as `x-pegboard-token`, or in \
-             the path: `/token/TOKEN/openai/v1`.",
+            "Clients that may use the proxy; with one, every request needs a token. Clients send it as \
+             `x-pegboard-token`, or in the path: `/token/TOKEN/openai/v1`.",
             |node, proxy: &mut ProxyConfig, scope| read_tokens(node, &mut proxy.settings.access.tokens, scope),
         )
         .default("[]"),
@@ -90,7 +90,7 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "maxTools",
             COUNT,
-            "Requests with at most this many tools pass through, unless they exceed `maxTokens`.",
+            "Requests with fewer tools pass through, unless they reach `maxTokens`.",
             |node, proxy: &mut ProxyConfig, scope| {
                 set(&mut proxy.settings.modes.max_tools, node.as_count(scope.problems));
             },
@@ -99,8 +99,7 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "maxTokens",
             COUNT,
-            "Requests whose tool definitions have at most this many tokens (estimated) pass through, unless they \
-             exceed `maxTools`.",
+            "Requests whose tool definitions have fewer tokens (estimated) pass through, unless they reach `maxTools`.",
             |node, proxy: &mut ProxyConfig, scope| {
                 set(&mut proxy.settings.modes.max_tokens, node.as_count(scope.problems));
             },

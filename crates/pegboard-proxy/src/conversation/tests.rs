@@ -75,10 +75,12 @@ fn turns_survive_a_restart_and_are_sealed() {
     let place = Place::new("restart");
     let open = || Conversations::open(Some(&place.0), HOUR).expect("a folder");
     let first = open();
+    assert!(!first.has_turns());
     let root = first.root("openai", "http://x", b"key");
     let link = after_model(&root, &said(MODEL));
     first.put(&[link], turn());
     let second = open();
+    assert!(first.has_turns() && second.has_turns());
     assert_eq!(second.root("openai", "http://x", b"key"), root);
     assert_eq!(second.get(&link).as_deref(), Some(&turn()));
     let file = place.0.join(format!("{}.turn", hex(&link)));

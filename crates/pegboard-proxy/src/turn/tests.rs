@@ -15,6 +15,7 @@ struct Known {
     wire: &'static dyn Wire,
     conversations: Arc<Conversations>,
     tool_sets: Arc<ToolSets>,
+    references: Arc<References>,
     root: Link,
 }
 
@@ -29,6 +30,8 @@ fn planned_in(known: &Known, body: &Value, mode: Mode) -> Plan {
         body: body.to_string().into(),
         conversations: Arc::clone(&known.conversations),
         tool_sets: Arc::clone(&known.tool_sets),
+        route: Route::Anthropic,
+        references: Arc::clone(&known.references),
     };
     planner.plan(|model| (model.to_owned(), mode), &Modes::default())
 }
@@ -37,7 +40,7 @@ impl Known {
     fn new(wire: WireName) -> Self {
         let conversations = Arc::new(Conversations::open(None, HOUR).expect("memory"));
         let root = conversations.root("route", "http://x", b"key");
-        Self { wire: wire.wire(), conversations, tool_sets: Arc::default(), root }
+        Self { wire: wire.wire(), conversations, tool_sets: Arc::default(), references: Arc::default(), root }
     }
 
     /// Keeps a turn that a request with these items has got.
@@ -178,6 +181,34 @@ async fn declared_tools_follow_the_request() {
 }
 
 #[tokio::test]
+async fn found_tools_stay_declared_without_the_client_s() {
+    let known = Known::new(WireName::Messages);
+    let of =
+        |messages: Value, tools: &[Value]| json!({"model": "claude-opus-4-8", "messages": messages, "tools": tools});
+    let answer = json!({"role": "assistant", "content": "Yes"});
+    let first = of(json!([user("hi")]), &anthropic_tools(40));
+    let search = json!({"type": "tool_use", "id": "t1", "name": "search_tools", "input": {"query": "x"}});
+    let reference = json!({"type": "tool_reference", "tool_name": "tool_39"});
+    let found = json!({"type": "tool_result", "tool_use_id": "t1", "content": [reference]});
+    let items = [
+        json!({"role": "assistant", "content": [search]}),
+        json!({"role": "user", "content": [found]}),
+        answer.clone(),
+    ];
+    let mut declared = known.changes(&first).declared;
+    let definition = known.wire.deferred(&anthropic_tools(40)[39].to_string()).expect("it has references");
+    declared.push(Declared { name: Some("tool_39".to_owned()), definition: definition.clone() });
+    let turn =
+        conversation::Turn { items: Some(items.map(|item| item.to_string()).to_vec()), declared, ..Default::default() };
+    let link = after_model(&known.changes(&first).history.link, &known.wire.said(&answer).expect("the model's"));
+    known.conversations.put(&[link], turn);
+    let fewer = known.changes(&of(json!([user("hi"), answer, user("more")]), &anthropic_tools(39)));
+    assert!(fewer.history.text.contains("tool_reference"), "{}", fewer.history.text);
+    assert_eq!(names(&fewer), ["search_tools", "tool_39"]);
+    assert_eq!(fewer.declared[1].definition, definition);
+}
+
+#[tokio::test]
 async fn marks_for_the_prompt_cache_are_those_of_the_request() {
     let known = Known::new(WireName::Messages);
     let mut tools = anthropic_tools(40);
@@ -202,6 +233,17 @@ async fn another_model_without_references_gets_none() {
     let go_on = json!([user("hi"), answer, user("more")]);
     assert_eq!(names(&known.changes(&of("claude-opus-4-8", go_on.clone()))), ["search_tools"]);
     known.passes(&of("claude-3-5-haiku-20241022", go_on), "model-changed");
+}
+
+#[tokio::test]
+async fn conversations_begin_without_references_once_they_were_rejected() {
+    let known = Known::new(WireName::Messages);
+    let of = |messages: Value| json!({"model": "claude-opus-4-8", "messages": messages, "tools": anthropic_tools(40)});
+    let answer = json!({"role": "assistant", "content": "Yes"});
+    known.keep(&of(json!([user("hi")])), &answer, conversation::Turn::default());
+    known.references.reject(Route::Anthropic, "claude-opus-4-8", "unknown content type 'tool_reference'");
+    assert_eq!(names(&known.changes(&of(json!([user("hi"), answer, user("more")])))), ["search_tools"]);
+    assert_eq!(names(&known.changes(&of(json!([user("ho")])))), ["search_tools", "call_tool"]);
 }
 
 #[tokio::test]
@@ -234,4 +276,74 @@ async fn responses_go_on_from_the_last_round() {
         known.passes(&json!({"model": "gpt-5.4", "previous_response_id": "resp_other", "input": "x"}), "no-tools").1,
         None
     );
+}
+
+#[tokio::test]
+async fn references_to_items_are_the_items() {
+    let known = Known::new(WireName::Responses);
+    let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let tools: Vec<Value> = (0..40).map(function).collect();
+    let of = |input: Value| json!({"model": "gpt-5.4", "input": input, "tools": tools});
+    let seen = json!({"type": "message", "id": "msg_1", "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hello", "annotations": []}]});
+    let search = json!({"type": "function_call", "call_id": "s1", "name": "search_tools", "arguments": "{}"});
+    let turn = conversation::Turn { items: Some(vec![search.to_string(), seen.to_string()]), ..Default::default() };
+    known.keep(&of(json!([user("hi")])), &seen, turn);
+    known.conversations.put_item(&known.root, "msg_1", seen.to_string());
+    let check = |item: Value, is_known: bool| {
+        let prepared = known.changes(&of(json!([user("hi"), item, user("go on")])));
+        assert_eq!(prepared.history.text.contains("search_tools"), is_known, "{item}: {}", prepared.history.text);
+        assert_eq!(prepared.report.is_miss, !is_known, "{item}");
+        if !is_known {
+            assert!(prepared.history.text.contains(&item.to_string()), "{}", prepared.history.text);
+        }
+    };
+    check(seen, true);
+    check(json!({"type": "item_reference", "id": "msg_1"}), true);
+    check(json!({"id": "msg_1"}), true);
+    check(json!({"type": "item_reference", "id": "msg_2"}), false);
+    // Another credential has another root.
+    let other = Known { root: known.conversations.root("route", "http://x", b"another"), ..known };
+    let prepared = other.changes(&of(json!([user("hi"), {"type": "item_reference", "id": "msg_1"}, user("go on")])));
+    assert!(prepared.report.is_miss);
+}
+
+#[tokio::test]
+async fn reasoning_of_unknown_turns_is_removed_but_not_in_an_open_loop() {
+    let known = Known::new(WireName::Responses);
+    let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let tools: Vec<Value> = (0..40).map(function).collect();
+    let changes = |input: Value| known.changes(&json!({"model": "gpt-5.4", "input": input, "tools": tools}));
+    let reasoning = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "x"});
+    let message = |id: Option<&str>| {
+        let mut item =
+            json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]});
+        if let Some(id) = id {
+            item["id"] = id.into();
+        }
+        item
+    };
+    // The search behind the first reasoning was hidden.
+    let seen = [user("hi"), reasoning("rs_1"), reasoning("rs_2"), message(Some("msg_2")), user("go on")];
+    let prepared = changes(json!(seen));
+    let sent: Value = serde_json::from_str(&format!("[{}]", prepared.history.text)).expect("JSON");
+    assert_eq!(sent, json!([user("hi"), message(None), user("go on")]));
+    assert!(prepared.report.is_miss);
+    // References to such items are the items.
+    let kept = json!({"type": "reasoning"}).to_string();
+    known.conversations.put_item(&known.root, "rs_1", kept.clone());
+    known.conversations.put_item(&known.root, "rs_2", kept);
+    known.conversations.put_item(&known.root, "msg_2", message(None).to_string());
+    let reference = |id: &str| json!({"type": "item_reference", "id": id});
+    let referred =
+        changes(json!([user("hi"), reference("rs_1"), reference("rs_2"), reference("msg_2"), user("go on")]));
+    assert_eq!(referred.history.text, prepared.history.text);
+    // Without reasoning, nothing changes.
+    let plain = changes(json!([user("hi"), message(Some("msg_2")), user("go on")]));
+    assert!(plain.history.text.contains("msg_2") && !plain.report.is_miss, "{}", plain.history.text);
+    let call = json!({"type": "function_call", "id": "fc_2", "call_id": "c1", "name": "tool_1", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c1", "output": "ok"});
+    let open = changes(json!([user("hi"), reasoning("rs_2"), call, output]));
+    assert!(open.report.is_miss && open.history.text.contains("rs_2"), "{}", open.history.text);
+    assert!(open.history.text.contains("fc_2"), "{}", open.history.text);
 }

@@ -40,9 +40,12 @@ impl Wire for Messages {
         Some(with_field(&self.kept(definition), DEFERRED, Some("true")))
     }
 
+    fn is_deferred(&self, declared: &str) -> bool {
+        Object::parse(declared).is_some_and(|declared| declared.has(DEFERRED))
+    }
+
     fn renewed(&self, declared: &str, definition: &str) -> String {
-        let is_deferred = Object::parse(declared).is_some_and(|declared| declared.has(DEFERRED));
-        let deferred = if is_deferred { self.deferred(definition) } else { None };
+        let deferred = if self.is_deferred(declared) { self.deferred(definition) } else { None };
         deferred.unwrap_or_else(|| self.kept(definition))
     }
 
@@ -110,8 +113,11 @@ impl Wire for Messages {
         let id = quoted(&answer.call.id);
         if !answer.references.is_empty() {
             let reference = |name: &String| json!({"type": "tool_reference", "tool_name": name});
-            let references: Vec<Value> = answer.references.iter().map(reference).collect();
-            return format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{}}}"#, Value::from(references));
+            let mut content: Vec<Value> = answer.references.iter().map(reference).collect();
+            if !answer.text.is_empty() {
+                content.push(json!({"type": "text", "text": answer.text}));
+            }
+            return format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{}}}"#, Value::from(content));
         }
         let error = if answer.is_error { r#","is_error":true"# } else { "" };
         format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{}{error}}}"#, quoted(&answer.text))

@@ -100,6 +100,7 @@ impl Said {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HiddenAnswer {
     pub(crate) call: HeldCall,
+    /// The whole answer, or what the references do not tell.
     pub(crate) text: String,
     pub(crate) is_error: bool,
     /// The names of found tools, where the answer refers to their definitions.
@@ -148,6 +149,11 @@ pub(crate) trait Splicer: Send + Sync {
     /// Takes in an event of a stream, and appends what the client gets.
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>);
 
+    /// Returns whether the current round of a stream has told its end, so that nothing of it follows.
+    fn is_round_over(&self) -> bool {
+        false
+    }
+
     /// Ends a round of a stream.
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round;
 
@@ -180,6 +186,13 @@ pub(crate) trait Splicer: Send + Sync {
     /// Returns the id of the answer for the client, and the one that the provider knows all rounds by.
     fn response_ids(&self) -> Option<(String, String)> {
         None
+    }
+
+    /// Returns the items of the answer that later requests may refer to, with their ids. `notice` is text for the end of
+    /// the answer.
+    fn referable_items(&self, notice: Option<&str>) -> Vec<(String, String)> {
+        let _ = notice;
+        Vec::new()
     }
 }
 
@@ -222,6 +235,12 @@ pub(crate) trait Wire: Send + Sync {
     fn deferred(&self, definition: &str) -> Option<String> {
         let _ = definition;
         None
+    }
+
+    /// Returns whether a declared tool is one that a search has found.
+    fn is_deferred(&self, declared: &str) -> bool {
+        let _ = declared;
+        false
     }
 
     /// Returns the present definition of a tool in the form in which `declared` was sent.
@@ -267,6 +286,12 @@ pub(crate) trait Wire: Send + Sync {
         false
     }
 
+    /// Returns the id of the item that an item of the history refers to, where the provider keeps it.
+    fn referred<'a>(&self, item: &'a Value) -> Option<&'a str> {
+        let _ = item;
+        None
+    }
+
     /// Returns the reason to pass a request through because of an item of its history.
     fn item_bypass(&self, item: &Value) -> Option<&'static str> {
         let _ = item;
@@ -301,6 +326,11 @@ pub(crate) trait Wire: Send + Sync {
     /// Returns an item of the model without thinking, which is valid only behind an unchanged history.
     fn without_thinking(&self, item: &str) -> String {
         item.to_owned()
+    }
+
+    /// Returns the items of a turn of the model without thinking.
+    fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
+        items.iter().map(|item| self.without_thinking(item)).collect()
     }
 
     /// Returns a finished search of the model for the end of a history; `None` if the wire refuses calls that the

@@ -128,8 +128,16 @@ impl Wire for Responses {
                 let call = HeldCall { arguments: text(item, "input").to_owned(), ..call_of(item) };
                 Some(Said { text: String::new(), calls: vec![call] })
             }
-            (kind, _) => MODEL_ITEMS.contains(&kind).then(Said::default),
+            (kind, _) if MODEL_ITEMS.contains(&kind) => Some(Said::default()),
+            // Of an item that is not known, the id is all there is.
+            _ => self.referred(item).map(|id| Said { text: id.to_owned(), calls: Vec::new() }),
         }
+    }
+
+    fn referred<'a>(&self, item: &'a Value) -> Option<&'a str> {
+        // Their type is optional.
+        let is_reference = ["item_reference", ""].contains(&kind_of(item));
+        Some(text(item, "id")).filter(|id| is_reference && !id.is_empty())
     }
 
     fn item_bypass(&self, item: &Value) -> Option<&'static str> {
@@ -139,6 +147,7 @@ impl Wire for Responses {
                 Some("already-deferred")
             }
             kind if CLIENT_ITEMS.contains(&kind) || MODEL_ITEMS.contains(&kind) => None,
+            _ if self.referred(item).is_some() => None,
             _ => Some("unknown-item"),
         }
     }
@@ -150,6 +159,15 @@ impl Wire for Responses {
 
     fn answer_items(&self, parts: &[String]) -> Vec<String> {
         parts.to_vec()
+    }
+
+    fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
+        let parsed: Result<Vec<Value>, _> = items.iter().map(|item| serde_json::from_str(item)).collect();
+        let Ok(mut parsed) = parsed else { return items.to_vec() };
+        if !remove_reasoning(&mut parsed, |_| true) {
+            return items.to_vec();
+        }
+        parsed.iter().map(Value::to_string).collect()
     }
 
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {
@@ -187,6 +205,20 @@ fn kind_of(item: &Value) -> &str {
         "" if item.get("role").is_some() => "message",
         kind => kind,
     }
+}
+
+/// Removes reasoning from a turn, and the ids behind it: by its id, the provider knows that an item had reasoning before it,
+/// and refuses it alone. Returns whether there was any.
+fn remove_reasoning(items: &mut Vec<Value>, is_lost: impl Fn(&Value) -> bool) -> bool {
+    let is_lost = |item: &Value| kind_of(item) == "reasoning" && is_lost(item);
+    let Some(first) = items.iter().position(is_lost) else { return false };
+    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning") {
+        if let Some(fields) = item.as_object_mut() {
+            fields.shift_remove("id");
+        }
+    }
+    items.retain(|item| !is_lost(item));
+    true
 }
 
 /// Returns a call as it is in items.

@@ -555,6 +555,144 @@ fn broken_and_stopped_answers() {
     assert_eq!(round.items, [r#"{"role":"assistant","content":"Hi"}"#]);
 }
 
+#[test]
+fn rejected_calls_of_a_stopped_answer_are_not_answered() {
+    let stops = [
+        ("\"finish_reason\":\"tool_calls\"", "\"finish_reason\":\"length\""),
+        ("\"stop_reason\":\"tool_use\"", "\"stop_reason\":\"max_tokens\""),
+        ("\"finishReason\":\"STOP\"", "\"finishReason\":\"MAX_TOKENS\""),
+        ("response.completed", "response.incomplete"),
+    ];
+    for name in WIRES {
+        let wire = name.wire();
+        let invalid = wrapped("c1", "no_such_tool", json!({}));
+        let text = String::from_utf8(streamed(name, 0, &[text_part("Hi"), invalid])).expect("text");
+        let stopped = stops.iter().fold(text.clone(), |text, (end, stop)| text.replace(end, stop));
+        assert_ne!(stopped, text, "{name:?}");
+        let (mut calls, mut out) = (calls_of(wire), Vec::new());
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for frame in FrameReader::new(1 << 20).push(stopped.as_bytes()).expect("small") {
+            splicer.frame(&frame, &mut calls, &mut out);
+        }
+        let round = splicer.end_round(&mut calls, &mut out);
+        assert_eq!((round.end, round.has_hidden_calls(), round.client_calls), (End::Stopped, false, 0), "{name:?}");
+        assert!(!round.items.concat().contains("no_such_tool"), "{name:?}: {:?}", round.items);
+    }
+}
+
+#[test]
+fn a_round_is_over_with_its_last_event() {
+    for name in WIRES {
+        let (wire, mut out) = (name.wire(), Vec::new());
+        let mut calls = calls_of(wire);
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for (at, parts) in [vec![search()], vec![text_part("Done.")]].iter().enumerate() {
+            assert!(!splicer.is_round_over(), "{name:?} {at}");
+            let frames = FrameReader::new(1 << 20).push(&streamed(name, at, parts)).expect("small");
+            for (number, frame) in frames.iter().enumerate() {
+                splicer.frame(frame, &mut calls, &mut out);
+                // Gemini has no event that is surely the last one.
+                let is_last = number + 1 == frames.len() && name != WireName::Gemini;
+                assert_eq!(splicer.is_round_over(), is_last, "{name:?} {at} {number}");
+            }
+            assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Complete, "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn an_event_about_the_request_is_not_the_head_of_an_answer() {
+    let about = json!({"choices": [], "created": 0, "id": "", "model": "", "object": "", "prompt_filter_results": []});
+    let mut about_request = Vec::new();
+    sse::write(None, &about.to_string(), &mut about_request);
+    let (mut calls, mut out) = (calls_of(&Chat), Vec::new());
+    let mut splicer = Chat.splicer(&Object::parse("{}").expect("an object"));
+    for (at, parts) in [vec![search()], vec![text_part("Done.")]].iter().enumerate() {
+        let bytes = [about_request.clone(), streamed(WireName::Chat, at, parts)].concat();
+        for frame in FrameReader::new(1 << 20).push(&bytes).expect("small") {
+            splicer.frame(&frame, &mut calls, &mut out);
+        }
+        splicer.end_round(&mut calls, &mut out);
+    }
+    splicer.finish(None, &mut out);
+    let (first, rest) = out.split_at(about_request.len());
+    assert_eq!(first, about_request);
+    let outcome = assemble(WireName::Chat, rest);
+    assert_eq!(outcome.said, "Done.");
+    assert_eq!(outcome.lifecycle, r#"{"r0"} roles=1 ["stop"] usage=[Number(20)] done=1"#);
+    assert!(events(rest).iter().all(|event| event == "[DONE]" || event["object"] == "chat.completion.chunk"));
+}
+
+#[test]
+fn events_of_gemini_without_candidates_belong_to_the_answer() {
+    let wire = WireName::Gemini.wire();
+    let (mut calls, mut out) = (calls_of(wire), Vec::new());
+    let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+    let take = |splicer: &mut Box<dyn Splicer>, calls: &mut Calls, event: &Value| {
+        let mut public = Vec::new();
+        let bytes = format!("data: {event}\n\n");
+        for frame in FrameReader::new(10_000).push(bytes.as_bytes()).expect("small") {
+            splicer.frame(&frame, calls, &mut public);
+        }
+        public
+    };
+    let mut reader = FrameReader::new(1 << 20);
+    for frame in reader.push(&streamed(WireName::Gemini, 0, &[search()])).expect("small") {
+        splicer.frame(&frame, &mut calls, &mut out);
+    }
+    assert_eq!(splicer.end_round(&mut calls, &mut out).searches.len(), 1);
+    let usage = json!({"promptTokenCount": 7});
+    let counted = json!({"usageMetadata": usage, "responseId": "r1"});
+    let counted = events(&take(&mut splicer, &mut calls, &counted));
+    assert_eq!(
+        (&counted[0]["responseId"], &counted[0]["usageMetadata"]["promptTokenCount"]),
+        (&json!("r0"), &json!(17))
+    );
+    let blocked = json!({"promptFeedback": {"blockReason": "OTHER"}, "usageMetadata": usage, "responseId": "r1"});
+    let blocked = events(&take(&mut splicer, &mut calls, &blocked));
+    assert_eq!(
+        (&blocked[0]["responseId"], &blocked[0]["usageMetadata"]["promptTokenCount"]),
+        (&json!("r0"), &json!(17))
+    );
+    assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Stopped);
+    let mut rest = Vec::new();
+    splicer.finish(None, &mut rest);
+    assert!(rest.is_empty(), "the end of the first round is not that of the answer");
+}
+
+/// However early a hidden round ends without an error, its end is not that of the round before it.
+#[test]
+fn the_end_of_a_round_is_not_that_of_the_next_one() {
+    for name in WIRES {
+        let wire = name.wire();
+        let first = streamed(name, 0, &[text_part("Wait. "), search()]);
+        let second = streamed(name, 1, &[text_part("Done.")]);
+        let read = |bytes: &[u8]| FrameReader::new(1 << 20).push(bytes).expect("small");
+        let ends = ["\"finish_reason\":\"stop", "message_delta", "response.completed", "\"finishReason\""];
+        let is_end = |frame: &Frame| ends.iter().any(|end| String::from_utf8_lossy(&frame.raw).contains(end));
+        let frames = read(&second);
+        let ending = frames.iter().position(is_end).expect("an end");
+        for cut in 0..=frames.len() {
+            let (mut calls, mut out) = (calls_of(wire), Vec::new());
+            let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+            read(&first).iter().for_each(|frame| splicer.frame(frame, &mut calls, &mut out));
+            assert_eq!(splicer.end_round(&mut calls, &mut out).end, End::Complete, "{name:?}");
+            frames[..cut].iter().for_each(|frame| splicer.frame(frame, &mut calls, &mut out));
+            let expected = if cut > ending { End::Complete } else { End::Broken };
+            assert_eq!(splicer.end_round(&mut calls, &mut out).end, expected, "{name:?} {cut} of {}", frames.len());
+            if expected == End::Broken {
+                continue;
+            }
+            splicer.finish(None, &mut out);
+            let out = String::from_utf8(out).expect("text");
+            for end in ["[DONE]", "\"message_stop\""] {
+                let is_sent = frames[..cut].iter().any(|frame| String::from_utf8_lossy(&frame.raw).contains(end));
+                assert_eq!(out.contains(end), is_sent, "{name:?} {cut}: {end} in {out}");
+            }
+        }
+    }
+}
+
 /// Answers in one piece.
 fn answer(name: WireName, rounds: &[Vec<Part>]) -> (Value, Turn, Said) {
     let wire = name.wire();
@@ -667,6 +805,79 @@ fn responses_repeat_the_request_of_the_client() {
         events(&public).into_iter().filter_map(|event| event.get("response").cloned()).collect();
     assert_eq!(responses.len(), 3);
     responses.iter().for_each(check);
+}
+
+#[test]
+fn items_that_clients_may_refer_to_are_those_they_have_seen() {
+    let rounds = [vec![text_part("Wait. "), search()], vec![wrapped("c1", "send_mail", json!({"to": "a"}))]];
+    for (body, is_stored) in [("{}", true), (r#"{"store":false}"#, false)] {
+        let (mut calls, mut out) = (calls_of(&Responses), Vec::new());
+        let mut splicer = Responses.splicer(&Object::parse(body).expect("an object"));
+        for (at, parts) in rounds.iter().enumerate() {
+            let bytes = streamed(WireName::Responses, at, parts);
+            for frame in FrameReader::new(1 << 20).push(&bytes).expect("small") {
+                splicer.frame(&frame, &mut calls, &mut out);
+            }
+            splicer.end_round(&mut calls, &mut out);
+        }
+        let kept = splicer.referable_items(Some("The end."));
+        splicer.finish(Some("The end."), &mut out);
+        let last = events(&out).pop().expect("an event");
+        let output = last["response"]["output"].as_array().cloned().expect("items");
+        assert_eq!(output.len(), 3, "{output:?}");
+        let expected: Vec<Value> = if is_stored { output } else { Vec::new() };
+        assert_eq!(kept.len(), expected.len());
+        for ((id, kept), seen) in kept.iter().zip(&expected) {
+            let kept: Value = serde_json::from_str(kept).expect("JSON");
+            assert_eq!((id.as_str(), Responses.said(&kept)), (text(seen, "id"), Responses.said(seen)));
+        }
+    }
+}
+
+#[test]
+fn a_search_with_references_tells_what_was_not_found() {
+    let tools = calls_of(&Messages).shared_tools();
+    let mut calls = Calls::new(tools.session().expect("tools"), tools, Delivery::Reference);
+    let mut search = |queries: &[&str]| {
+        let arguments = json!({"queries": queries}).to_string();
+        calls.search(&HeldCall { id: "s1".to_owned(), name: SEARCH.to_owned(), arguments })
+    };
+    let both = search(&["send mail", "xyzzy"]);
+    assert!(both.references.contains(&"send_mail".to_owned()), "{both:?}");
+    assert_eq!(both.text, "No tool fits `xyzzy`; try other words.");
+    assert_eq!(search(&["send mail"]).text, "", "the definitions are not repeated");
+    let none = search(&["xyzzy"]);
+    assert!(none.references.is_empty() && none.text.contains("No tool fits"), "{none:?}");
+}
+
+#[test]
+fn an_answer_whose_searches_were_stopped_ends_with_a_notice() {
+    for name in WIRES {
+        let wire = name.wire();
+        let (mut calls, mut out) = (calls_of(wire), Vec::new());
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for at in 0..2 {
+            for frame in FrameReader::new(1 << 20).push(&streamed(name, at, &[search()])).expect("small") {
+                splicer.frame(&frame, &mut calls, &mut out);
+            }
+            assert!(splicer.end_round(&mut calls, &mut out).has_hidden_calls(), "{name:?}");
+        }
+        splicer.finish(Some("Stopped."), &mut out);
+        let outcome = assemble(name, &out);
+        assert_eq!(outcome.said, "Stopped.", "{name:?}");
+        let expected = match name {
+            WireName::Chat => r#"{"r0"} roles=1 ["stop"] usage=[Number(20)] done=1"#,
+            WireName::Messages => r#"["r0"] ["\"end_turn\" 2", "stop"]"#,
+            WireName::Responses => r#"["response.created r0", "response.completed r0", "20"]"#,
+            WireName::Gemini => r#"{"r0"} [String("STOP")] 20"#,
+        };
+        assert_eq!(outcome.lifecycle, expected, "{name:?}");
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        assert!(splicer.answer(whole(name, 0, &[search()]), &mut calls).has_hidden_calls(), "{name:?}");
+        let answer = splicer.finish_answer(Some("Stopped."));
+        assert!(answer.contains("Stopped.") && !answer.contains("tool_use"), "{name:?}: {answer}");
+        assert!(!answer.contains("tool_calls") && !answer.contains(SEARCH), "{name:?}: {answer}");
+    }
 }
 
 #[test]

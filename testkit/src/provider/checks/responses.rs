@@ -40,7 +40,16 @@ fn reasoning(checker: &mut Checker) {
                 format!("Item '{id}' of type '{kind}' was provided without its required 'reasoning' item: '{reason}'.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
-        if kind == "reasoning" && !leads_somewhere(&messages[index + 1..]) {
+        if kind == "item_reference" {
+            checker.fail_at(
+                Check::ReasoningItems,
+                format!("input[{index}]"),
+                format!("Item with id '{id}' not found."),
+            );
+        }
+        let rest = &messages[index + 1..];
+        let is_followed = checker.memory.followers.get(id).is_none_or(|follower| is_followed_by(follower, rest));
+        if kind == "reasoning" && !(is_followed && leads_somewhere(rest)) {
             let message = format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
@@ -50,6 +59,14 @@ fn reasoning(checker: &mut Checker) {
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
     }
+}
+
+/// Whether a reasoning item stands before what it led to: a call before this call, anything else before no other reasoning.
+fn is_followed_by(follower: &Value, rest: &[Value]) -> bool {
+    rest.first().is_some_and(|next| match follower["type"].as_str() {
+        Some("function_call") => next["call_id"] == follower["call_id"],
+        _ => next["type"] != "reasoning",
+    })
 }
 
 /// Whether something of the model's stands behind a reasoning item.

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     RunningProxy,
     client::{HEADERS, send},
-    conversation::{Conversation, play, turns},
+    conversation::{Conversation, WIRES, play, turns},
 };
 use crate::harness::Folder;
 
@@ -65,6 +65,26 @@ fn tokens_are_asked_for_outside_loopback_and_stay_here() {
 }
 
 #[test]
+fn configured_tokens_are_asked_for_on_loopback_too() {
+    let provider = Provider::start(answers());
+    let section = json!({"tokens": [{"name": "laptop", "token": TOKEN}]});
+    let proxy = RunningProxy::with_config("loopback_tokens", &provider, &section);
+    let mut conversation = Conversation::new(Wire::Chat, &proxy.url, 1, false);
+    let body = conversation.say("hi").body.to_string();
+    let ask = |method: &str, path: &str, more: &[(&str, &str)]| {
+        let headers = [HEADERS.as_slice(), more].concat();
+        let mut answer = send(&proxy.url, method, path, &headers, body.as_bytes());
+        answer.finish();
+        answer.status
+    };
+    assert_eq!(ask("POST", &conversation.path, &[]), 401);
+    assert_eq!(ask("GET", "/proxy/status", &[]), 401);
+    assert!(provider.requests().is_empty(), "nothing has left the machine");
+    assert_eq!(ask("POST", &conversation.path, &[("x-pegboard-token", TOKEN)]), 200);
+    assert_eq!(ask("GET", "/proxy/status", &[("x-pegboard-token", TOKEN)]), 200);
+}
+
+#[test]
 fn keys_are_in_no_log_and_in_no_state() {
     let provider = Provider::start(Script { repeat: true, ..Script::new(turns(Wire::Chat, 2)) });
     let mut proxy = RunningProxy::start("secrets", &provider);
@@ -99,15 +119,18 @@ fn keys_are_in_no_log_and_in_no_state() {
 
 #[test]
 fn another_key_does_not_find_the_hidden_turns() {
-    let provider = Provider::start(Script::new(turns(Wire::Chat, 2)));
-    let proxy = RunningProxy::start("other_key", &provider);
-    let mut conversation = Conversation::new(Wire::Chat, &proxy.url, 200, false);
-    play(&mut conversation, 1);
-    conversation.say("go on");
-    let headers = HEADERS.map(|(name, value)| (name, if value == "Bearer a-key" { "Bearer another" } else { value }));
-    let mut answer = send(&proxy.url, "POST", &conversation.path, &headers, conversation.body.to_string().as_bytes());
-    answer.finish();
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(answer.report("history"), Some("incomplete"), "{:?}", answer.headers);
-    provider.assert_clean();
+    for wire in WIRES {
+        let provider = Provider::start(Script::new(turns(wire, 2)));
+        let proxy = RunningProxy::start("other_key", &provider);
+        let mut conversation = Conversation::new(wire, &proxy.url, 200, false);
+        play(&mut conversation, 1);
+        conversation.say("go on");
+        let other = HEADERS.map(|(name, value)| (name, if value == "Bearer a-key" { "Bearer another" } else { value }));
+        let body = conversation.body.to_string();
+        let mut answer = send(&proxy.url, "POST", &conversation.path, &other, body.as_bytes());
+        answer.finish();
+        assert_eq!(answer.status, 200, "{wire:?}: {}", answer.text());
+        assert_eq!(answer.report("history"), Some("incomplete"), "{wire:?}: {:?}", answer.headers);
+        provider.assert_clean();
+    }
 }

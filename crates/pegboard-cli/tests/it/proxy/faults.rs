@@ -68,6 +68,39 @@ fn a_provider_that_breaks_off_is_no_finished_answer() {
 }
 
 #[test]
+fn an_answer_is_over_with_its_last_event() {
+    // Gemini has no event that is surely the last one.
+    for wire in [Wire::Messages, Wire::Chat, Wire::Responses] {
+        let provider = Provider::start(Script::new([text()]));
+        let proxy = RunningProxy::start("last_event_length", &provider);
+        Conversation::new(wire, &proxy.url, 200, true).say("Go").send();
+        let asked = provider.requests().pop().expect("a request").raw;
+        let length = |turn: ScriptedTurn| {
+            let provider = Provider::start(Script::new([turn]));
+            let path = Conversation::direct(wire, provider.url(), 1, true).path;
+            let mut answer = send(provider.url(), "POST", &path, &HEADERS, &asked);
+            answer.finish();
+            answer.body.len()
+        };
+        for end in [Sending::cut_after, Sending::stall_after] {
+            for turns in
+                [vec![text().sending(end(length(text())))], vec![search().sending(end(length(search()))), text()]]
+            {
+                let rounds = turns.len();
+                let provider = Provider::start(Script::new(turns));
+                let proxy = RunningProxy::start("last_event", &provider);
+                let mut conversation = Conversation::new(wire, &proxy.url, 200, true);
+                let answer = conversation.say("Go").send();
+                let got = answer.text();
+                assert!(answer.is_whole && looks_finished(wire, &got), "{wire:?} {rounds}: {got}");
+                assert!(conversation.take(&answer).text.ends_with("happy."), "{wire:?} {rounds}: {got}");
+                assert_eq!(provider.requests().len(), rounds, "{wire:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn plain_answers_that_break_off_are_errors() {
     for wire in WIRES {
         for turns in
@@ -140,6 +173,26 @@ fn a_retry_after_a_broken_hidden_round_succeeds() {
 }
 
 #[test]
+fn a_provider_that_rejects_references_gets_none_in_new_conversations() {
+    for is_streamed in [false, true] {
+        let mut script = Script::new([search(), search(), text()]);
+        script.models.no_tool_search = vec!["claude-opus-4-8".to_owned()];
+        let provider = Provider::start(script);
+        let proxy = RunningProxy::start("references", &provider);
+        let first = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").send();
+        assert!(!looks_finished(Wire::Messages, &first.text()), "{}", first.text());
+        assert_eq!(first.status, if is_streamed { 200 } else { 400 }, "{}", first.text());
+        assert!(provider.requests()[1].body.to_string().contains("tool_reference"));
+        let seen = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").ask();
+        assert!(seen.text.ends_with("happy."), "{seen:?}");
+        let requests = provider.requests();
+        assert_eq!(requests.len(), 4);
+        assert!(requests[2].body["tools"].to_string().contains("\"call_tool\""));
+        assert!(!requests[3].body.to_string().contains("tool_reference"));
+    }
+}
+
+#[test]
 fn errors_in_the_middle_of_a_stream_are_passed_on() {
     for wire in WIRES {
         for turns in [
@@ -152,6 +205,29 @@ fn errors_in_the_middle_of_a_stream_are_passed_on() {
             let got = answer.text();
             assert!(got.contains("the script says so"), "{wire:?}: {got}");
             assert!(!looks_finished(wire, &got) && !got.contains("search_tools"), "{wire:?}: {got}");
+        }
+    }
+}
+
+#[test]
+fn failed_hidden_rounds_are_counted() {
+    let broken = || text().sending(Sending::cut_after(40));
+    let failures = |is_streamed: bool| {
+        let mut all = vec![broken(), ScriptedTurn::Fail(Fault::Drop), ScriptedTurn::status(529)];
+        // An error in the middle of a stream.
+        all.extend(is_streamed.then(|| text().sending(Sending::error_after(3, 529))));
+        all
+    };
+    for is_streamed in [false, true] {
+        let hidden = failures(is_streamed).into_iter().map(|failure| (vec![search(), failure], 1));
+        for (turns, expected) in hidden.chain([(vec![broken()], 0), (vec![search(), text()], 0)]) {
+            let about = format!("{is_streamed} {turns:?}");
+            let provider = Provider::start(Script::new(turns));
+            let proxy = RunningProxy::start("failed_rounds", &provider);
+            Conversation::new(Wire::Chat, &proxy.url, 200, is_streamed).say("Go").send();
+            let mut status = send(&proxy.url, "GET", "/proxy/status", &[], b"");
+            status.finish();
+            assert_eq!(status.json()["openai"]["failedRounds"], expected, "{about}");
         }
     }
 }

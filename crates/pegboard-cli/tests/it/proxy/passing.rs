@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     RunningProxy,
     client::{HEADERS, post, send},
-    conversation::{Conversation, WIRES, history_key, tool, tool_name, tools},
+    conversation::{Conversation, WIRES, history_key, play, tool, tool_name, tools, turns},
 };
 
 fn answers(count: usize) -> Script {
@@ -31,16 +31,16 @@ fn few_tools_pass() {
     let provider = Provider::start(answers(1));
     let proxy = RunningProxy::start("few_tools", &provider);
     for wire in WIRES {
-        for count in [0, 1, 30] {
+        for count in [0, 1, 29] {
             let mut conversation = Conversation::new(wire, &proxy.url, count, false);
             conversation.say("hi");
             passes(&proxy, &provider, &conversation.path, &conversation.body, "few-tools");
         }
-        let mut conversation = Conversation::new(wire, &proxy.url, 31, false);
+        let mut conversation = Conversation::new(wire, &proxy.url, 30, false);
         let answer = conversation.say("hi").send();
         assert_eq!(
             (answer.report("mode"), answer.report("tools")),
-            (Some("defer"), Some("31")),
+            (Some("defer"), Some("30")),
             "{:?}",
             answer.headers
         );
@@ -65,6 +65,23 @@ fn modes_are_chosen_by_option() {
         let mut conversation = Conversation::new(wire, &proxy.url, 200, false);
         conversation.say("hi");
         passes(&proxy, &provider, &conversation.path, &conversation.body, "mode");
+    }
+}
+
+#[test]
+fn a_conversation_with_searches_goes_on_in_mode_pass() {
+    for wire in WIRES {
+        let provider = Provider::start(Script::new(turns(wire, 2)).bind_thinking());
+        let mut proxy = RunningProxy::start("mode_changed", &provider);
+        let mut conversation = Conversation::new(wire, &proxy.url, 200, false);
+        play(&mut conversation, 1);
+        proxy.options.extend(["--mode", "pass"].map(str::to_owned));
+        proxy.restart();
+        conversation.base.clone_from(&proxy.url);
+        let answer = conversation.say("Go on").send();
+        assert_eq!((answer.status, answer.report("mode")), (200, Some("pass")), "{wire:?}: {}", answer.text());
+        assert_eq!(conversation.take(&answer).calls.len(), 1, "{wire:?}");
+        provider.assert_clean();
     }
 }
 

@@ -163,6 +163,39 @@ fn hidden_rounds_have_an_end() {
 }
 
 #[test]
+fn a_model_that_searches_without_end_is_stopped() {
+    for wire in WIRES {
+        for is_streamed in [false, true] {
+            let search = || ScriptedTurn::say([Part::call("search_tools", json!({"query": query(3)}))]);
+            // The last one although the request forbids calls.
+            let searches = std::iter::repeat_with(search).take(9);
+            let done = ScriptedTurn::say([Part::text("done")]);
+            let provider = Provider::start(Script::new(searches.chain([reach(3), done])));
+            let proxy = RunningProxy::start("stopped", &provider);
+            let mut conversation = Conversation::new(wire, &proxy.url, 200, is_streamed);
+            let answer = conversation.say("Find it").send();
+            let seen = conversation.take(&answer);
+            let stop = match wire {
+                Wire::Messages => "end_turn",
+                Wire::Chat => "stop",
+                Wire::Responses => "completed",
+                Wire::Gemini => "STOP",
+            };
+            let text = "The search for tools was stopped after 8 rounds.".to_owned();
+            let expected = Seen { calls: Vec::new(), text, stop: stop.to_owned() };
+            assert_eq!(seen, expected, "{wire:?} {is_streamed}");
+            assert_eq!(provider.requests().len(), 9, "{wire:?} {is_streamed}");
+            // The last search has its answer in the next request.
+            let answer = conversation.say("Go on").send();
+            assert_eq!(answer.report("history"), None, "{wire:?} {is_streamed}: {:?}", answer.headers);
+            assert_eq!(conversation.take(&answer).calls, [(tool_name(3), arguments(3))], "{wire:?} {is_streamed}");
+            assert_eq!(conversation.answer_calls().ask().text, "done", "{wire:?} {is_streamed}");
+            provider.assert_clean();
+        }
+    }
+}
+
+#[test]
 fn usage_is_summed() {
     for wire in WIRES {
         for is_streamed in [false, true] {
@@ -230,6 +263,39 @@ fn a_conversation_goes_on_after_a_restart() {
         let seen = play(&mut conversation, 2);
         assert_eq!(seen.len(), 4, "{wire:?}");
         provider.assert_clean();
+    }
+}
+
+#[test]
+fn references_to_earlier_items_are_the_items() {
+    for is_streamed in [false, true] {
+        let provider = Provider::start(script(Wire::Responses, 3));
+        let mut proxy = RunningProxy::start("item_references", &provider);
+        let mut conversation = Conversation::new(Wire::Responses, &proxy.url, 200, is_streamed);
+        // Only what the provider stores can be referred to.
+        for key in ["store", "include"] {
+            conversation.body.as_object_mut().expect("a body").shift_remove(key);
+        }
+        for question in 0..3 {
+            conversation.say(&format!("Question {question}"));
+            loop {
+                let answer = conversation.send();
+                assert_eq!((answer.report("mode"), answer.report("history")), (Some("defer"), None), "{question}");
+                let is_last = conversation.take(&answer).calls.is_empty();
+                for item in conversation.history().iter_mut().filter(|item| item["id"].is_string()) {
+                    *item = json!({"type": "item_reference", "id": item["id"]});
+                }
+                if is_last {
+                    break;
+                }
+                conversation.answer_calls();
+            }
+            proxy.restart();
+            conversation.base.clone_from(&proxy.url);
+        }
+        provider.assert_clean();
+        let last = provider.requests().pop().expect("a request");
+        assert!(last.body["input"].to_string().contains("search_tools"), "hidden turns are restored: {}", last.body);
     }
 }
 

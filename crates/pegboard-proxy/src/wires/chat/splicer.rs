@@ -39,6 +39,8 @@ struct CurrentRound {
     calls: Vec<CallState>,
     finish: Option<String>,
     usage: Option<Value>,
+    /// Whether the round has told its end.
+    is_done: bool,
     is_failed: bool,
 }
 
@@ -53,6 +55,7 @@ pub(super) struct ChatSplicer {
     round: CurrentRound,
     last: Option<HeldChunk>,
     usage_chunk: Option<HeldChunk>,
+    /// Whether the newest round that has ended has told its end.
     is_done: bool,
     /// The message for the client, where the answer is not streamed.
     message: Map<String, Value>,
@@ -64,7 +67,7 @@ impl Splicer for ChatSplicer {
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>) {
         let Some(data) = &frame.data else { return out.extend_from_slice(&frame.raw) };
         if data.trim() == "[DONE]" {
-            self.is_done = true;
+            self.round.is_done = true;
             return;
         }
         let Ok(chunk) = serde_json::from_str::<Value>(data) else { return out.extend_from_slice(&frame.raw) };
@@ -75,12 +78,16 @@ impl Splicer for ChatSplicer {
         self.chunk(chunk, &frame.raw, calls, out);
     }
 
+    fn is_round_over(&self) -> bool {
+        self.round.is_done
+    }
+
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
         let end = match self.round.finish.as_deref() {
             _ if self.round.is_failed => End::Failed,
             Some("length" | "content_filter") => End::Stopped,
             Some(_) => End::Complete,
-            None if self.is_done => End::Complete,
+            None if self.round.is_done => End::Complete,
             None => End::Broken,
         };
         let is_whole = matches!(end, End::Complete | End::Stopped);
@@ -207,9 +214,9 @@ impl ChatSplicer {
     /// Takes in an event with choices.
     fn chunk(&mut self, mut chunk: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
         self.held += raw.len();
-        // The end of a round is not the end of the answer.
-        self.is_done = false;
-        if self.head.is_empty() {
+        // Some providers begin with an event about the request, whose id is empty.
+        let has_id = self.head.get("id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
+        if self.head.is_empty() || (self.rounds == 0 && !has_id && !text(&chunk, "id").is_empty()) {
             self.head = head_of(&chunk);
         }
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
@@ -367,6 +374,7 @@ impl ChatSplicer {
     fn close_round(&mut self, end: End) -> Round {
         let round = std::mem::take(&mut self.round);
         self.rounds += 1;
+        self.is_done = round.is_done;
         if let Some(usage) = &round.usage {
             add_numbers(&mut self.usage, usage);
         }
@@ -383,10 +391,10 @@ impl ChatSplicer {
                     (result.client_calls, result.is_rewritten) = (result.client_calls + 1, true);
                     self.said.calls.push(public);
                 }
-                (_, Some(Err(answer))) => result.rejected.push(answer),
+                (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
                 (Callee::Search, None) if end == End::Complete => result.searches.push(call),
                 // The model was stopped in the middle of it.
-                (_, None) => {
+                _ => {
                     result.is_rewritten = true;
                     continue;
                 }

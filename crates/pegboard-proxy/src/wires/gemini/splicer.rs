@@ -55,7 +55,18 @@ impl Splicer for GeminiSplicer {
             self.round.usage = Some(usage.clone());
         }
         self.round.is_blocked |= event.get("promptFeedback").is_some();
-        let Some(candidate) = event.pointer_mut("/candidates/0") else { return out.extend_from_slice(&frame.raw) };
+        let Some(candidate) = event.pointer_mut("/candidates/0") else {
+            if self.rounds == 0 {
+                return out.extend_from_slice(&frame.raw);
+            }
+            self.put_id(&mut event);
+            if let Some(usage) = event.get_mut("usageMetadata") {
+                let mut sum = self.usage.clone();
+                add_numbers(&mut sum, usage);
+                *usage = sum;
+            }
+            return sse::write(None, &event.to_string(), out);
+        };
         let finish = candidate["finishReason"].as_str().map(str::to_owned);
         let is_changed = self.take_parts(candidate, calls);
         let is_empty = super::parts(&candidate["content"]).is_empty();
@@ -93,6 +104,9 @@ impl Splicer for GeminiSplicer {
             let mut message = event.clone();
             message["candidates"][0]["content"] = json!({"role": "model", "parts": [{"text": notice}]});
             remove_finish(&mut message);
+            // The final event has the sum.
+            message.as_object_mut().and_then(|fields| fields.shift_remove("usageMetadata"));
+            self.put_id(&mut message);
             sse::write(None, &message.to_string(), out);
         }
         match raw.filter(|_| self.rounds == 1) {

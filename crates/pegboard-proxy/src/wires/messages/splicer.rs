@@ -60,6 +60,7 @@ struct CurrentRound {
     blocks: Vec<BlockState>,
     stop_reason: Option<String>,
     usage: Value,
+    is_over: bool,
     is_failed: bool,
 }
 
@@ -95,14 +96,23 @@ impl Splicer for MessagesSplicer {
                 self.round.stop_reason = event["delta"]["stop_reason"].as_str().map(str::to_owned);
                 replace_fields(&mut self.round.usage, &event["usage"]);
                 self.last = Some((event, frame.raw.clone()));
+                // That of an earlier round is not the end of this one.
+                self.stop = None;
             }
-            "message_stop" => self.stop = Some(frame.raw.clone()),
+            "message_stop" => {
+                self.round.is_over = true;
+                self.stop = Some(frame.raw.clone());
+            }
             "error" => {
                 self.round.is_failed = true;
                 out.extend_from_slice(&frame.raw);
             }
             _ => out.extend_from_slice(&frame.raw),
         }
+    }
+
+    fn is_round_over(&self) -> bool {
+        self.round.is_over
     }
 
     fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {

@@ -24,6 +24,24 @@ fn answers_join_the_next_message() {
 }
 
 #[test]
+fn answers_refer_to_tools_and_tell_the_rest() {
+    let check = |references: &[&str], text: &str, expected: &str| {
+        let call = HeldCall { id: "s".to_owned(), ..HeldCall::default() };
+        let references = references.iter().map(|name| (*name).to_owned()).collect();
+        let answer = HiddenAnswer { call, text: text.to_owned(), is_error: false, references };
+        let expected = format!(r#"{{"type":"tool_result","tool_use_id":"s","content":{expected}}}"#);
+        assert_eq!(Messages.answer_part(&answer), expected);
+    };
+    check(&[], "No tool fits.", r#""No tool fits.""#);
+    check(&["a"], "", r#"[{"type":"tool_reference","tool_name":"a"}]"#);
+    check(
+        &["a", "b"],
+        "No tool fits `x`.",
+        r#"[{"type":"tool_reference","tool_name":"a"},{"type":"tool_reference","tool_name":"b"},{"type":"text","text":"No tool fits `x`."}]"#,
+    );
+}
+
+#[test]
 fn kinds_of_tools() {
     let check = |tool: &str, expected: Result<bool, &str>| {
         let raw = RawValue::from_string(format!("[{tool}]")).expect("JSON");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{PREVIOUS, call_of, kind_of};
+use super::{PREVIOUS, call_of, kind_of, remove_reasoning};
 use crate::{
     calls::{Callee, Calls, HeldCall, Resolved},
     catalog::ToolSet,
@@ -34,6 +34,7 @@ struct ItemState {
 struct CurrentRound {
     items: Vec<ItemState>,
     end: Option<End>,
+    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -79,6 +80,7 @@ impl Splicer for ResponsesSplicer {
             "response.completed" => self.end(End::Complete, event, &frame.raw),
             "response.incomplete" => self.end(End::Stopped, event, &frame.raw),
             "response.failed" => {
+                self.round.is_over = true;
                 self.round.end = Some(End::Failed);
                 event["response"]["id"] = self.id.clone().into();
                 self.write(&mut event, &frame.raw, self.rounds > 0, out);
@@ -91,6 +93,10 @@ impl Splicer for ResponsesSplicer {
             "response.output_item.done" => self.stop_item(event, &frame.raw, calls, out),
             _ => self.item_event(event, &frame.raw, out),
         }
+    }
+
+    fn is_round_over(&self) -> bool {
+        self.round.is_over
     }
 
     fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {
@@ -180,6 +186,15 @@ impl Splicer for ResponsesSplicer {
     fn response_ids(&self) -> Option<(String, String)> {
         (!self.id.is_empty() && !self.last_id.is_empty()).then(|| (self.id.clone(), self.last_id.clone()))
     }
+
+    fn referable_items(&self, notice: Option<&str>) -> Vec<(String, String)> {
+        if !self.is_stored {
+            return Vec::new();
+        }
+        let notice = notice.map(|notice| self.message(notice));
+        let items = self.output.iter().chain(&notice).filter(|item| !text(item, "id").is_empty());
+        items.map(|item| (text(item, "id").to_owned(), referable(item).to_string())).collect()
+    }
 }
 
 impl ResponsesSplicer {
@@ -250,6 +265,7 @@ impl ResponsesSplicer {
     }
 
     fn end(&mut self, end: End, event: Value, raw: &[u8]) {
+        self.round.is_over = true;
         self.round.end = Some(end);
         text(&event["response"], "id").clone_into(&mut self.last_id);
         self.last = Some((event, raw.to_owned()));
@@ -420,24 +436,25 @@ impl ResponsesSplicer {
             items.push(item);
         }
         if !self.is_stored {
-            remove_lost_reasoning(&mut items);
+            // It cannot be sent back.
+            remove_reasoning(&mut items, |item| text(item, "encrypted_content").is_empty());
         }
         result.items = items.iter().map(Value::to_string).collect();
         result
     }
 }
 
-/// Removes reasoning that cannot be sent back, and the ids behind it: by its id, the provider knows that an
-/// item had reasoning before it, and refuses it alone.
-fn remove_lost_reasoning(items: &mut Vec<Value>) {
-    let is_lost = |item: &Value| kind_of(item) == "reasoning" && text(item, "encrypted_content").is_empty();
-    let Some(first) = items.iter().position(is_lost) else { return };
-    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning") {
-        if let Some(fields) = item.as_object_mut() {
-            fields.shift_remove("id");
-        }
+/// Returns what is kept of an item for requests that refer to it: what the model has said in it, or its type alone.
+fn referable(item: &Value) -> Value {
+    let said = crate::wires::Wire::said(&super::Responses, item).unwrap_or_default();
+    if said == Said::default() && kind_of(item) != "message" {
+        return json!({"type": item["type"]});
     }
-    items.retain(|item| !is_lost(item));
+    let mut kept = item.clone();
+    if let Some(fields) = kept.as_object_mut() {
+        fields.shift_remove("id");
+    }
+    kept
 }
 
 fn count_items(response: &Value) -> usize {
