@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument as _;
 
 use super::{
-    CallClient, ClientOwner, StartPhase, State, UpdateSource, Upstream,
+    CallClient, ClientOwner, StartPhase, State, Upstream,
     calls::Usable,
     client::ConnectionKey,
     life::LOOK_AGAIN,
@@ -334,7 +334,6 @@ impl Upstream {
 
     /// Closes the connections that belong to a client which has gone.
     pub(crate) fn release(&self, owner: ClientOwner) {
-        self.client_subscriptions.forget(UpdateSource::Client(owner));
         self.own_tool_lists.forget(owner);
         self.pool.release(owner);
     }

@@ -12,7 +12,10 @@ use std::{
 use pegboard_core::locks::lock;
 use tokio::{sync::watch, time::Instant};
 
-use super::client::{ClientOwner, ConnectionKey, UpdateSource};
+use super::{
+    client::{ClientOwner, ConnectionKey, UpdateSource},
+    subscriptions::set_watched,
+};
 use crate::{
     connection::{CallError, Link},
     handshake::Hello,
@@ -59,6 +62,8 @@ pub(super) struct Slot {
     is_ending: watch::Sender<bool>,
     /// The resources that its client has subscribed to, for a modern server.
     pub(super) watched: watch::Sender<Vec<String>>,
+    /// The subscriptions that were sent on it. Locked while one is sent, so that they keep their order.
+    pub(super) subscribed: tokio::sync::Mutex<BTreeSet<String>>,
     /// Tools that differ here from their approved definition.
     held: Mutex<BTreeSet<String>>,
 }
@@ -147,18 +152,25 @@ impl Pool {
     }
 
     /// Sets the resources that the clients of connections have subscribed to.
-    pub(super) fn watch(&self, source: UpdateSource, uris: &[String]) {
+    pub(super) fn watch(&self, source: UpdateSource, wanted: impl Fn() -> Vec<String>) {
         let slots = lock(&self.slots);
-        slots.iter().filter(|slot| slot.key.source() == Some(source)).for_each(|slot| {
-            slot.watched.send_replace(uris.to_vec());
-        });
+        let concerned = slots.iter().filter(|slot| slot.key.source() == Some(source));
+        concerned.for_each(|slot| set_watched(&slot.watched, &wanted));
     }
 
     /// Returns the open connections that `is_it` selects by their key.
     pub(super) fn open(&self, is_it: impl Fn(ConnectionKey) -> bool) -> Vec<(Arc<Link>, Arc<Hello>)> {
+        self.open_slots(is_it).into_iter().map(|(_, link, hello)| (link, hello)).collect()
+    }
+
+    /// Returns the open connections that `is_it` selects by their key, with their places.
+    pub(super) fn open_slots(
+        &self,
+        is_it: impl Fn(ConnectionKey) -> bool,
+    ) -> Vec<(Arc<Slot>, Arc<Link>, Arc<Hello>)> {
         let slots = lock(&self.slots);
         let open = |slot: &Arc<Slot>| match &*slot.state.borrow() {
-            SlotState::Open(link, hello) => Some((Arc::clone(link), Arc::clone(hello))),
+            SlotState::Open(link, hello) => Some((Arc::clone(slot), Arc::clone(link), Arc::clone(hello))),
             SlotState::Opening | SlotState::Failed(_) => None,
         };
         slots.iter().filter(|slot| is_it(slot.key) && !slot.is_ending()).filter_map(open).collect()
@@ -221,6 +233,7 @@ impl Slot {
             used: Mutex::new(Instant::now()),
             is_ending: watch::Sender::new(false),
             watched: watch::Sender::new(Vec::new()),
+            subscribed: tokio::sync::Mutex::default(),
             held: Mutex::default(),
         }
     }

@@ -36,6 +36,7 @@ impl Place {
             secrets: crate::redact::SharedSecrets::default(),
             reserved: std::sync::Mutex::default(),
             starts: Arc::new(Semaphore::new(1)),
+            subscriptions: ClientSubscriptions::default(),
         };
         Upstream::new(config, Arc::new(context))
     }
