@@ -14,6 +14,7 @@ use pegboard_mcp::json::Raw;
 use super::{
     ClientOwner, Upstream,
     client::{ClientId, ConnectionKey},
+    differences::is_same,
 };
 use crate::{
     connection::Notice,
@@ -62,7 +63,7 @@ pub(super) struct OwnToolLists {
     clients: Mutex<HashMap<ClientOwner, (ClientId, Arc<OwnTools>)>>,
     /// The number of clients, so that requests need no lock where there are none.
     count: AtomicUsize,
-    /// All such tools, as the first client got them, for approval.
+    /// All such tools, as a client got them last, for approval.
     reviewed: Mutex<BTreeMap<String, Item>>,
 }
 
@@ -109,16 +110,21 @@ impl OwnToolLists {
         Arc::new(offered.iter().chain(more).cloned().collect())
     }
 
-    /// Adds tools to those that are compared; returns whether one is new.
+    /// Adds tools to those that are compared; returns whether one is new or has another definition.
     fn add_reviewed(&self, tools: &[Item]) -> bool {
         let mut reviewed = lock(&self.reviewed);
-        let before = reviewed.len();
+        let mut is_changed = false;
         for tool in tools {
-            if reviewed.len() < MAX_REVIEWED {
-                reviewed.entry(tool.key.clone()).or_insert_with(|| tool.clone());
+            let is_known = match reviewed.get(&tool.key) {
+                Some(known) => is_same(known, tool),
+                None => reviewed.len() >= MAX_REVIEWED,
+            };
+            if !is_known {
+                reviewed.insert(tool.key.clone(), tool.clone());
+                is_changed = true;
             }
         }
-        reviewed.len() != before
+        is_changed
     }
 }
 
@@ -199,13 +205,18 @@ mod tests {
     }
 
     #[test]
-    fn tools_for_approval_are_bounded_and_kept_as_they_came_first() {
+    fn tools_for_approval_are_bounded_and_as_they_came_last() {
         let lists = OwnToolLists::default();
         let offered = Arc::new(items(&["a"]));
         assert!(Arc::ptr_eq(&lists.with_reviewed(&offered), &offered));
         assert!(lists.add_reviewed(&items(&["a", "b"])) && !lists.add_reviewed(&items(&["b"])));
         let keys: Vec<String> = lists.with_reviewed(&offered).iter().map(|item| item.key.clone()).collect();
         assert_eq!(keys, ["a", "b"]);
+        // One that changes after its approval waits for another one.
+        let changed = raw(&json!({"name": "b", "description": "other"}));
+        let changed = [Item { key: "b".to_owned(), raw: changed.into() }];
+        assert!(lists.add_reviewed(&changed) && !lists.add_reviewed(&changed));
+        assert_eq!(lists.with_reviewed(&offered)[1].raw.get(), changed[0].raw.get());
         let many: Vec<String> = (0..2 * MAX_REVIEWED).map(|number| number.to_string()).collect();
         lists.add_reviewed(&items(&many.iter().map(String::as_str).collect::<Vec<_>>()));
         assert_eq!(lists.with_reviewed(&Arc::default()).len(), MAX_REVIEWED);
