@@ -183,9 +183,9 @@ impl Upstream {
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
-            State::Failed { retry_in, .. } if self.is_restarting(retry_in) => {}
-            State::Failed { reason, .. } => return refuse(&reason),
             // One that is about to start need not wait for its turn.
+            State::Failed { retry_in, .. } if self.is_restarting(retry_in) => self.wake.notify_one(),
+            State::Failed { reason, .. } => return refuse(&reason),
             State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
             State::Ready => {}
         }
@@ -197,7 +197,7 @@ impl Upstream {
                     return Ok(usable);
                 }
                 match &*state.borrow_and_update() {
-                    State::Failed { retry_in, .. } if self.is_restarting(*retry_in) => {}
+                    State::Failed { retry_in, .. } if self.is_restarting(*retry_in) => self.wake.notify_one(),
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
                     // What woke it was one try; the next call may make another.

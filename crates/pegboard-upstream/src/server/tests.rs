@@ -11,7 +11,7 @@ use crate::{
     CallerKey,
     connection::Call,
     fleet::{Fleet, FleetOptions},
-    transport::local::{AnswerFuture, LocalServer},
+    transport::local::{AnswerFuture, LocalClient, LocalServer},
 };
 
 /// A server that can be made to say nothing any more.
@@ -25,6 +25,7 @@ struct Puppet {
     /// How often it was greeted.
     starts: AtomicU64,
     calls: AtomicU64,
+    client: Mutex<Option<LocalClient>>,
 }
 
 impl Puppet {
@@ -42,6 +43,11 @@ impl Puppet {
 
     fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection.
+    fn crash(&self) {
+        lock(&self.client).take().expect("it is connected").close("it has ended");
     }
 }
 
@@ -76,6 +82,10 @@ impl LocalServer for Puppet {
 
     fn another(&self) -> Option<Arc<dyn LocalServer>> {
         Some(Arc::new(Self::default()))
+    }
+
+    fn connected(&self, client: LocalClient) {
+        *lock(&self.client) = Some(client);
     }
 }
 
@@ -444,4 +454,20 @@ async fn restarts_take_turns_too() {
     assert_eq!(restarted(), 1);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(restarted(), 2, "one that hangs does not keep the other waiting for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_called_does_not_wait_for_its_turn_to_restart() {
+    let (fleet, puppets) = in_turns(1, &["a", "b"]);
+    puppets[0].is_hanging.store(false, Ordering::Relaxed);
+    let server = &fleet.servers()[1];
+    reach(server, "ready").await;
+    reach(&fleet.servers()[0], "ready").await;
+    // Other servers take all places for ever.
+    let _places = Arc::clone(&server.context.starts).acquire_owned().await.expect("a place");
+    puppets[1].crash();
+    reach(server, "failed").await;
+    let refused = RpcError::new(RpcError::INVALID_PARAMS, "no").to_string();
+    assert_eq!(call(server).await, refused, "it has answered");
+    assert_eq!(puppets[1].starts(), 2);
 }
