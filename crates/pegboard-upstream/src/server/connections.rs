@@ -17,7 +17,7 @@ use super::{
     client::ConnectionKey,
     life::LOOK_AGAIN,
     opening::{Listening, OpenConnection, Opening, process_ended},
-    pool::{OpenFailure, PoolLimit, Slot},
+    pool::{OpenFailure, PoolLimit, Slot, Wanted},
     why_not_connected,
 };
 use crate::{
@@ -65,7 +65,7 @@ struct Plan {
 impl Upstream {
     /// Returns the connection for a call of this client, opened if necessary.
     pub(super) async fn connection_for(self: &Arc<Self>, client: &CallClient) -> Result<Usable, CallError> {
-        let mut has_waited = false;
+        let mut deadline = None;
         loop {
             let key = self.connection_key(client);
             if key == ConnectionKey::Catalog {
@@ -77,12 +77,13 @@ impl Upstream {
                 continue;
             }
             self.check_not_stopped()?;
-            let limit = PoolLimit { most: self.config.connections.max, party: client.party };
-            let (in_use, is_new) = match self.pool.reserve(key, client.is_exclusive(), limit) {
-                // One that is being closed counts until its process is gone.
-                Err(_) if self.pool.is_making_room() && !has_waited => {
-                    has_waited = true;
-                    self.wait_for_room(client.party).await;
+            let wanted = self.wanted(key, client);
+            let (in_use, is_new) = match self.pool.reserve(wanted) {
+                // One that is being closed counts until its process is gone. Another call may take its
+                // place meanwhile, and leave another one.
+                Err(full) if full.is_making_room => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + ROOM_TIMEOUT);
+                    tokio::time::timeout_at(deadline, self.pool.has_room(wanted)).await.map_err(|_| full)?;
                     continue;
                 }
                 reserved => reserved?,
@@ -325,11 +326,16 @@ impl Upstream {
         OpenFailure::Era
     }
 
-    /// Waits a while until a client of a party can have a connection of its own. One that was given
-    /// up counts until its process is gone.
-    pub async fn wait_for_room(&self, party: Option<u64>) {
-        let limit = PoolLimit { most: self.config.connections.max, party };
-        let _ = tokio::time::timeout(ROOM_TIMEOUT, self.pool.has_room(limit)).await;
+    /// Waits a while until a client can have the connection of its calls. One that was given up counts
+    /// until its process is gone.
+    pub async fn wait_for_room(&self, client: &CallClient) {
+        let wanted = self.wanted(self.connection_key(client), client);
+        let _ = tokio::time::timeout(ROOM_TIMEOUT, self.pool.has_room(wanted)).await;
+    }
+
+    fn wanted(&self, key: ConnectionKey, client: &CallClient) -> Wanted {
+        let limit = PoolLimit { most: self.config.connections.max, party: client.party };
+        Wanted { key, is_exclusive: client.is_exclusive(), limit }
     }
 
     /// Closes the connections that belong to a client which has gone.
