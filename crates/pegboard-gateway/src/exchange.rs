@@ -152,6 +152,7 @@ impl Exchange {
             party: Some(self.party().key()),
             capabilities: declared_capabilities(&self.capabilities),
             log_level,
+            life: lasting.map(|session| session.life()),
             events,
             inbox: lasting.map(|session| session.inbox()),
         }

@@ -159,13 +159,16 @@ impl Sessions {
     /// Closes the connections to servers that belong to the client on a pipe.
     pub(crate) fn release_pipe(&self, number: u64) {
         self.fleet.release(ClientOwner::Session(number));
+        self.catalog.forget_client(ClientOwner::Session(number));
     }
 
     /// Ends the requests and subscriptions of a session. Must be called inside a runtime.
     fn end(&self, session: &ClientSession) {
+        session.set_ended();
         session.close();
         session.close_inbox();
         self.fleet.release(owner_of(session));
+        self.catalog.forget_client(owner_of(session));
         *lock(&session.subscriptions) = Uris::default();
         self.subscriptions.forget(subscriber(session).holder);
     }
@@ -275,7 +278,8 @@ impl Sessions {
     ) -> Result<(), RpcError> {
         let announcing = {
             let mut followed = lock(&session.subscriptions);
-            if !self.subscriptions.add_uri(&mut followed, uri, party)? {
+            // A session that has ended meanwhile leaves nothing behind.
+            if session.has_ended() || !self.subscriptions.add_uri(&mut followed, uri, party)? {
                 return Ok(());
             }
             self.subscriptions.subscribe(&session.viewer().selection, subscriber(session), [&uri.to_owned()])

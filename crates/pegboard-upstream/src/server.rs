@@ -34,7 +34,7 @@ use tokio::{
 
 pub(crate) use self::subscriptions::ClientSubscriptions;
 pub use self::{
-    client::{CallClient, ClientOwner, UpdateSource},
+    client::{CallClient, ClientLife, ClientOwner, UpdateSource},
     own_tools::OwnTools,
     report::{BreakerReport, CallCounts, ConnectionCounts, Report},
     state::State,

@@ -134,6 +134,11 @@ impl OwnDirectories {
         kept.get_mut(&owner).map(work)
     }
 
+    /// Removes the directory of a client that has gone.
+    pub(super) fn forget(&self, owner: ClientOwner) {
+        lock(&self.0).remove(&owner);
+    }
+
     pub(super) fn clear(&self) {
         lock(&self.0).clear();
     }

@@ -237,6 +237,9 @@ impl Sessions {
         let viewer = session.viewer();
         let announcing = {
             let mut uris = lock(&session.subscriptions);
+            if session.has_ended() {
+                return;
+            }
             let is_admitted = |uri: &&String| {
                 self.catalog.may_subscribe(&viewer, uri) && self.subscriptions.add_uri(&mut uris, uri, party).is_ok()
             };

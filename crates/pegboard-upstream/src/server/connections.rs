@@ -8,11 +8,14 @@ use pegboard_mcp::{
     era::Era,
     json::{Fields, Raw},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tracing::Instrument as _;
 
 use super::{
-    CallClient, ClientOwner, StartPhase, State, Upstream,
+    CallClient, ClientLife, ClientOwner, StartPhase, State, UpdateSource, Upstream,
     calls::Usable,
     client::ConnectionKey,
     life::LOOK_AGAIN,
@@ -60,6 +63,22 @@ struct Plan {
     capabilities: Raw,
     client: Option<SoleClient>,
     log_level: Option<String>,
+    /// What changes while the only client is there.
+    life: Option<watch::Receiver<ClientLife>>,
+}
+
+impl Plan {
+    /// Waits until the only client of the connection has gone; for ever if that is not known.
+    async fn client_ended(&self) {
+        match self.life.clone() {
+            Some(mut life) => _ = life.wait_for(|life| life.has_ended).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn has_client_ended(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.borrow().has_ended || life.has_changed().is_err())
+    }
 }
 
 impl Upstream {
@@ -167,12 +186,14 @@ impl Upstream {
                 capabilities: client.capabilities.clone(),
                 client: Some(SoleClient { opening: client.events.clone(), inbox: client.inbox.clone() }),
                 log_level: client.log_level.clone(),
+                life: client.life.clone(),
             },
             ConnectionKey::Catalog | ConnectionKey::Shared(_) => Plan {
                 era,
                 capabilities: handshake::shared_capabilities(),
                 client: None,
                 log_level: lock(&self.shared_log_level).clone(),
+                life: None,
             },
         }
     }
@@ -188,11 +209,12 @@ impl Upstream {
     /// Opens a connection of the pool and keeps it open until it ends, is not used any more or is
     /// to be ended.
     async fn keep_open(self: Arc<Self>, slot: Arc<Slot>, plan: Plan) {
-        let _leaving = Leaving { upstream: &self, slot: &slot };
+        let _leaving = Leaving { upstream: &self, slot: &slot, plan: &plan };
         let (mut stop, limit) = (self.stop.subscribe(), self.open_timeout(&plan));
         let opened = tokio::select! {
             opened = tokio::time::timeout(limit, self.open_further(&slot, &plan)) => opened,
             () = slot.ending() => return,
+            () = plan.client_ended() => return,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let (mut connection, _listening) = match opened.unwrap_or(Err(ConnectError::Timeout(limit))) {
@@ -203,6 +225,7 @@ impl Upstream {
         tracing::debug!(server, kind, protocol, "connection opened");
         connection.link.set_ready();
         self.set_open_when_subscribed(&slot, &connection.link, &connection.hello).await;
+        self.renew_log_level(&slot, &plan, &connection.link, &connection.hello).await;
         let OpenConnection { link, hello, process, notices, .. } = &mut connection;
         let reason = tokio::select! {
             reason = link.closed() => self.lost(kind, &reason),
@@ -210,12 +233,33 @@ impl Upstream {
             () = self.follow(&slot, link, hello, notices) => "closed".to_owned(),
             () = self.pool.unused(&slot, self.config.connection_idle_limit()) => "idle".to_owned(),
             () = slot.ending() => "no longer needed".to_owned(),
+            () = plan.client_ended() => "its client has gone".to_owned(),
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
         // No call must find it any more.
         slot.end();
         tracing::debug!(server, kind, reason = &*self.redactor.redact(&reason), "connection closed");
         connection.close(reason).await;
+    }
+
+    /// Sets the log level that was set while the connection was opened. One that is set from now on
+    /// finds it open.
+    async fn renew_log_level(&self, slot: &Slot, plan: &Plan, link: &Arc<Link>, hello: &Hello) {
+        let mut sent = plan.log_level.clone();
+        loop {
+            let wanted = match (&plan.life, slot.key) {
+                (Some(life), _) => life.borrow().log_level.clone(),
+                (None, ConnectionKey::Shared(_)) => lock(&self.shared_log_level).clone(),
+                (None, _) => return,
+            };
+            match wanted.filter(|level| sent.as_ref() != Some(level)) {
+                Some(level) => {
+                    set_log_level(link, hello, &level, self.config.timeouts.call).await;
+                    sent = Some(level);
+                }
+                None => return,
+            }
+        }
     }
 
     /// Logs that the server has ended a connection of the pool; returns why.
@@ -383,6 +427,7 @@ async fn set_log_level(link: &Arc<Link>, hello: &Hello, level: &str, timeout: Du
 struct Leaving<'a> {
     upstream: &'a Upstream,
     slot: &'a Arc<Slot>,
+    plan: &'a Plan,
 }
 
 impl Drop for Leaving<'_> {
@@ -390,5 +435,11 @@ impl Drop for Leaving<'_> {
         self.slot.end();
         self.slot.set_closed();
         self.upstream.pool.remove(self.slot);
+        // What was listed on it after its client had gone.
+        if let Some(UpdateSource::Client(owner)) = self.slot.key.source()
+            && (self.slot.is_released() || self.plan.has_client_ended())
+        {
+            self.upstream.own_tool_lists.forget(owner);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -67,6 +67,8 @@ pub(super) struct Slot {
     freed: Arc<Notify>,
     used: Mutex<Instant>,
     is_ending: watch::Sender<bool>,
+    /// Whether its client has gone.
+    is_released: AtomicBool,
     /// The resources that its client has subscribed to, for a modern server.
     pub(super) watched: watch::Sender<Vec<String>>,
     /// The subscriptions that were sent on it. Locked while one is sent, so that they keep their order.
@@ -194,7 +196,7 @@ impl Pool {
 
     /// Ends the connections of a client.
     pub(super) fn release(&self, owner: ClientOwner) {
-        lock(&self.slots).iter().filter(|slot| slot.key.belongs_to(owner)).for_each(|slot| slot.end());
+        lock(&self.slots).iter().filter(|slot| slot.key.belongs_to(owner)).for_each(|slot| slot.release());
     }
 
     /// Sets the resources that the clients of connections have subscribed to.
@@ -278,6 +280,7 @@ impl Slot {
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             is_ending: watch::Sender::new(false),
+            is_released: AtomicBool::new(false),
             watched: watch::Sender::new(Vec::new()),
             subscribed: tokio::sync::Mutex::default(),
             held: Mutex::default(),
@@ -331,6 +334,17 @@ impl Slot {
     /// Ends the connection.
     pub(super) fn end(&self) {
         self.is_ending.send_replace(true);
+    }
+
+    /// Ends the connection, because its client has gone.
+    pub(super) fn release(&self) {
+        self.is_released.store(true, Ordering::Relaxed);
+        self.end();
+    }
+
+    /// Returns whether the client of the connection has gone.
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released.load(Ordering::Relaxed)
     }
 
     /// Waits until the connection is to be ended.
@@ -404,6 +418,7 @@ mod tests {
             party: None,
             capabilities: raw(&json!({})),
             log_level: None,
+            life: None,
             events: None,
             inbox: None,
         };

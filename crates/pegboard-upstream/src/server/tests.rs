@@ -9,6 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     CallerKey,
+    config::ConnectionMode,
     connection::Call,
     fleet::{Fleet, FleetOptions},
     transport::local::{AnswerFuture, LocalClient, LocalServer},
@@ -156,6 +157,7 @@ async fn a_server_that_ignores_the_legacy_handshake_delays_one_call() {
         party: None,
         capabilities: raw(&json!({})),
         log_level: None,
+        life: None,
         events: None,
         inbox: None,
     };
@@ -470,4 +472,90 @@ async fn a_server_that_is_called_does_not_wait_for_its_turn_to_restart() {
     let refused = RpcError::new(RpcError::INVALID_PARAMS, "no").to_string();
     assert_eq!(call(server).await, refused, "it has answered");
     assert_eq!(puppets[1].starts(), 2);
+}
+
+/// A client with connections of its own.
+fn own_client(era: Era, life: &watch::Sender<ClientLife>) -> CallClient {
+    CallClient {
+        era,
+        owner: Some(ClientOwner::Session(1)),
+        party: None,
+        capabilities: raw(&json!({})),
+        log_level: life.borrow().log_level.clone(),
+        life: Some(life.subscribe()),
+        events: None,
+        inbox: None,
+    }
+}
+
+/// Calls the tool `a` for a client.
+async fn call_for(server: &Arc<Upstream>, client: &CallClient) -> Result<Raw, CallError> {
+    let make = |_: &Hello| Call::new("tools/call", Fields::new().with("name", "a"), TIMEOUT);
+    server.call_as(client, CallerKey::default(), make).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_connection_of_a_client_ends_with_it() {
+    let (fleet, _puppet) = fleet(|config| config.connections.mode = ConnectionMode::Own);
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    let life = watch::Sender::new(ClientLife::default());
+    let client = own_client(Era::Modern, &life);
+    let _ = call_for(server, &client).await;
+    assert_eq!(server.pool.counts(), (0, 1));
+    life.send_modify(|life| life.has_ended = true);
+    server.pool.emptied().await;
+    // A call that waited for its turn is late.
+    let _ = call_for(server, &client).await;
+    server.pool.emptied().await;
+}
+
+/// A legacy server. While its second connection is opened, the client sets another log level.
+#[derive(Debug, Default)]
+struct Logger {
+    levels: Arc<Mutex<Vec<String>>>,
+    life: Arc<watch::Sender<ClientLife>>,
+}
+
+impl LocalServer for Logger {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            match method {
+                "initialize" => {
+                    let capabilities = json!({"logging": {}, "tools": {}});
+                    Ok(raw(&json!({"protocolVersion": "2025-11-25", "capabilities": capabilities})))
+                }
+                "tools/list" => Ok(raw(&json!({"tools": []}))),
+                "tools/call" => Ok(raw(&json!({"content": []}))),
+                "logging/setLevel" => {
+                    let level = Fields::of_optional(params.as_deref()).text("level").unwrap_or_default();
+                    lock(&self.levels).push(level);
+                    self.life.send_modify(|life| life.log_level = Some("error".to_owned()));
+                    Ok(raw(&json!({})))
+                }
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self { levels: Arc::clone(&self.levels), life: Arc::clone(&self.life) }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_level_that_is_set_while_a_connection_opens_is_not_lost() {
+    let logger = Arc::new(Logger::default());
+    let (levels, life) = (Arc::clone(&logger.levels), Arc::clone(&logger.life));
+    let mut config = ServerConfig::new("s", TransportConfig::Local(logger));
+    config.connections.mode = ConnectionMode::Own;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    life.send_modify(|life| life.log_level = Some("debug".to_owned()));
+    call_for(server, &own_client(Era::Legacy, &life)).await.expect("an answer");
+    while lock(&levels).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*lock(&levels), ["debug", "error"]);
 }
