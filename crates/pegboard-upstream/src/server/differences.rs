@@ -26,7 +26,7 @@ pub(super) enum Difference {
     Changed,
     /// The catalog connection does not have it; the client of the connection alone sees it.
     New,
-    /// Only the catalog connection has it; calls of it fail.
+    /// Only the catalog connection has it; the client of the connection does not see it.
     Missing,
 }
 
