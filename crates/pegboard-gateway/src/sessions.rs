@@ -199,6 +199,12 @@ impl Sessions {
         concerned.for_each(|session| session.announce(method));
     }
 
+    /// Notifies the client of the session of an owner.
+    pub(crate) fn announce_to(&self, owner: ClientOwner, method: &'static str) {
+        let sessions = self.all();
+        sessions.iter().filter(|session| owner_of(session) == owner).for_each(|session| session.announce(method));
+    }
+
     /// Updates all sessions to the current catalog and settings; notifies those whose list has
     /// changed.
     pub(crate) fn refresh(&self, difference: &Difference) {

@@ -1,7 +1,7 @@
 //! Which connection a client's calls use, and the life of connections beside the catalog
 //! connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use pegboard_core::{locks::lock, text};
 use pegboard_mcp::{
@@ -299,6 +299,7 @@ impl Upstream {
                     // A list may hold what its client has told the server: it is not shown to others.
                     _ => {
                         is_due = kinds.contains(&ListKind::Tools);
+                        self.pass_on_list_changes(slot, &kinds);
                         tokio::time::sleep(LOOK_AGAIN).await;
                     }
                 },
@@ -310,6 +311,16 @@ impl Upstream {
     fn pass_on(&self, slot: &Slot, notice: Notice) {
         if let Some(source) = slot.key.source() {
             let _ = self.context.notices.try_send((self.name().into(), Notice { source, ..notice }));
+        }
+    }
+
+    /// Passes changes of the lists of prompts and resources on to the client of a connection. The entries
+    /// that it gets are those of the catalog connection, but it may read one of them again.
+    fn pass_on_list_changes(&self, slot: &Slot, kinds: &BTreeSet<ListKind>) {
+        let others = kinds.iter().filter(|kind| **kind != ListKind::Tools);
+        let methods: BTreeSet<&str> = others.map(|kind| kind.change_notification()).collect();
+        for method in methods {
+            self.pass_on(slot, Notice { method: method.to_owned(), params: None, source: UpdateSource::default() });
         }
     }
 
