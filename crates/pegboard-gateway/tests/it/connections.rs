@@ -475,7 +475,9 @@ async fn a_tool_that_differs_on_a_clients_connection_is_held_like_any_other() {
     let world = World::new(vec![config], settings).await;
     let ann = world.legacy_with(None, "ann", able()).await;
     let held = count(&ann).await;
-    assert!(held.contains("was not called") && held.contains("held until it is approved"), "{held}");
+    assert!(held.contains("was not called") && held.contains("differs from the approved one"), "{held}");
+    assert!(held.contains("`pegboard.connections`"), "it cannot be approved: {held}");
+    assert!(world.gateway.pins().is_empty());
     assert!(ask(&ann, "anything").await.contains("anything"), "others are as they were");
     shop.is_different.store(false, Ordering::SeqCst);
     assert_eq!(ann.end().await, 200);
