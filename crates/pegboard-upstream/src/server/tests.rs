@@ -559,3 +559,59 @@ async fn a_log_level_that_is_set_while_a_connection_opens_is_not_lost() {
     }
     assert_eq!(*lock(&levels), ["debug", "error"]);
 }
+
+/// A modern server that takes a while to agree to a subscription. A call says whether it has.
+#[derive(Debug, Default)]
+struct Publisher {
+    has_agreed: AtomicBool,
+    client: Mutex<Option<LocalClient>>,
+}
+
+impl LocalServer for Publisher {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            match method {
+                "server/discover" => {
+                    let capabilities = json!({"tools": {}, "resources": {"subscribe": true}});
+                    Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})))
+                }
+                "tools/list" => Ok(raw(&json!({"tools": []}))),
+                "resources/list" => Ok(raw(&json!({"resources": []}))),
+                "resources/templates/list" => Ok(raw(&json!({"resourceTemplates": []}))),
+                "tools/call" => Ok(raw(&json!({"hasAgreed": self.has_agreed.load(Ordering::Relaxed)}))),
+                "subscriptions/listen" => {
+                    tokio::time::sleep(AGREEING / 2).await;
+                    let wanted = Fields::of_optional(params.as_deref()).object("notifications").unwrap_or_default();
+                    self.has_agreed.store(true, Ordering::Relaxed);
+                    let client = lock(&self.client).clone().expect("it is connected");
+                    let agreed = raw(&json!({"notifications": wanted}));
+                    client.notify("notifications/subscriptions/acknowledged", Some(agreed));
+                    std::future::pending().await
+                }
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self::default()))
+    }
+
+    fn connected(&self, client: LocalClient) {
+        *lock(&self.client) = Some(client);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_used_once_the_server_has_agreed_to_its_subscriptions() {
+    let mut config = ServerConfig::new("s", TransportConfig::Local(Arc::new(Publisher::default())));
+    config.connections.mode = ConnectionMode::Own;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    let life = watch::Sender::new(ClientLife::default());
+    let client = own_client(Era::Modern, &life);
+    fleet.add_subscription("s", client.owner, Era::Modern, "toy://text");
+    let answer = call_for(server, &client).await.expect("an answer");
+    assert_eq!(answer.get(), r#"{"hasAgreed":true}"#);
+}
