@@ -21,6 +21,7 @@ use pegboard_upstream::{
     config::{ConnectionMode, Pinning, ServerConfig, ToolOverride, TransportConfig},
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{
     tokens::token,
@@ -348,18 +349,38 @@ async fn holders_of_tokens_have_connections_of_their_own() {
     until("a token that was removed leaves nothing", async || shop.open() == 1).await;
 }
 
+/// Rounds for each other client that calls meanwhile.
+const ROUNDS_PER_CLIENT: usize = 50;
+
+/// Maximum number of these clients: one address gets three quarters of the connections of a server.
+const MAX_OTHERS: usize = 20;
+
 #[tokio::test]
 async fn clients_that_are_asked_at_the_same_time_get_their_own_questions() {
-    let rounds = std::env::var("PEGBOARD_QUESTION_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(50);
+    let rounds: Option<usize> = std::env::var("PEGBOARD_QUESTION_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds = rounds.unwrap_or(ROUNDS_PER_CLIENT);
     let shop = Shop::new(&[Era::Legacy]);
     let world = world(&shop, ConnectionMode::Own).await;
     let [ann, bob] = [world.legacy_with(None, "ann", able()).await, world.legacy_with(None, "bob", able()).await];
+    // Others call all the time. They end with the test.
+    let mut others = JoinSet::new();
+    let count_of_others = (rounds / ROUNDS_PER_CLIENT).clamp(1, MAX_OTHERS);
+    for _ in 0..count_of_others {
+        let other = world.legacy_with(None, "other", able()).await;
+        assert_eq!(count(&other).await, "1");
+        others.spawn(async move {
+            for calls in 2.. {
+                assert_eq!(count(&other).await, calls.to_string(), "another client's connection");
+            }
+        });
+    }
     for round in 0..rounds {
         let [anns, bobs] = ["ann", "bob"].map(|name| format!("{name} {round}"));
         let (of_ann, of_bob) = tokio::join!(ask(&ann, &anns), ask(&bob, &bobs));
         assert!(of_ann.contains(&anns) && of_bob.contains(&bobs), "{of_ann} {of_bob}");
     }
-    assert_eq!(shop.open(), 2);
+    assert!(others.try_join_next().is_none(), "a call of another client failed");
+    assert_eq!(shop.open(), 2 + count_of_others);
 }
 
 #[tokio::test]
@@ -701,4 +722,19 @@ async fn updates_come_from_the_connection_of_the_clients_calls() {
         assert_eq!(ann.call("update", "{}").await, "updated", "{eras:?}");
         assert_eq!(stream.message().await["method"], "notifications/resources/updated", "{eras:?} {mode:?}");
     }
+}
+
+#[tokio::test]
+async fn subscriptions_outlive_a_server_that_is_replaced() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let world = world(&shop, ConnectionMode::Own).await;
+    let ann = world.legacy().await;
+    let mut stream = ann.stream().await;
+    assert_eq!(ann.request("resources/subscribe", json!({"uri": "toy://text"})).await["result"], json!({}));
+    // Another program under the same name.
+    let other = Shop::new(&[Era::Legacy]);
+    world.gateway.reconfigure(vec![other.config(ConnectionMode::Own)], plain(), None).await;
+    until("its tools are there", async || count(&ann).await == "1").await;
+    assert_eq!(ann.call("update", "{}").await, "updated");
+    while stream.message().await["method"] != "notifications/resources/updated" {}
 }
