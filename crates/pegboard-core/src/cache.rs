@@ -7,11 +7,11 @@ use crate::Catalog;
 /// Maximum number of cached snapshots; several are searched while an update spreads.
 const KEPT: usize = 4;
 
-/// Derived data for the catalog snapshots seen last.
+/// Derived data for the catalog snapshots used last.
 ///
 /// A ranker is given a snapshot with every query and must not pay for indexing twice. The cache
-/// hands out what was derived for that snapshot, or lets the caller derive it, with the newest
-/// older value at hand so that only the difference needs work. A caller that asks for a snapshot
+/// hands out what was derived for that snapshot, or lets the caller derive it, with the value
+/// used last at hand so that only the difference needs work. A caller that asks for a snapshot
 /// that is ready never waits for one that is not.
 #[derive(Debug)]
 pub struct SnapshotCache<T> {
@@ -54,14 +54,17 @@ impl<T> SnapshotCache<T> {
         let _ = cell.set(Arc::new(value));
     }
 
-    /// Returns the cell for the value of `catalog`, and the newest value that is ready.
+    /// Returns the cell for the value of `catalog`, and the value used last that is ready.
     fn entry(&self, catalog: &Catalog) -> (Cell<T>, Option<(Catalog, Arc<T>)>) {
-        // Entries are only ever pushed and removed whole, so poison does not matter.
+        // In order of use. Entries are only ever pushed and removed whole, so poison does not matter.
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let ready = |entry: &Entry<T>| Some((entry.catalog.clone(), Arc::clone(entry.value.get()?)));
         let newest = entries.iter().rev().find_map(ready);
-        if let Some(entry) = entries.iter().find(|entry| entry.catalog.same_snapshot(catalog)) {
-            return (Arc::clone(&entry.value), newest);
+        if let Some(at) = entries.iter().position(|entry| entry.catalog.same_snapshot(catalog)) {
+            // Snapshots of single clients come and go; the one of all clients stays.
+            entries[at..].rotate_left(1);
+            let value = entries.last().map(|entry| Arc::clone(&entry.value)).unwrap_or_default();
+            return (value, newest);
         }
         if entries.len() == KEPT {
             entries.remove(0);
@@ -69,5 +72,34 @@ impl<T> SnapshotCache<T> {
         let value = Cell::default();
         entries.push(Entry { catalog: catalog.clone(), value: Arc::clone(&value) });
         (value, newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RawTool, Server};
+
+    /// Returns catalogs of one tool each.
+    fn catalogs(count: usize) -> Vec<Catalog> {
+        let catalog = |number: usize| {
+            let server = Server { name: "a".to_owned(), ..Server::default() };
+            let tool = RawTool { name: format!("tool_{number}"), ..RawTool::default() };
+            Catalog::empty().with_server(server, [tool]).0
+        };
+        (0..count).map(catalog).collect()
+    }
+
+    #[test]
+    fn a_snapshot_in_use_outlives_those_that_come_and_go() {
+        let (cache, catalogs) = (SnapshotCache::default(), catalogs(3 * KEPT));
+        let of_all = &catalogs[0];
+        let first = cache.get(of_all, |_| 0);
+        for (number, catalog) in catalogs.iter().enumerate().skip(1) {
+            assert_eq!(*cache.get(catalog, |_| number), number);
+            let again = cache.get(of_all, |_| panic!("it was derived already"));
+            assert!(Arc::ptr_eq(&again, &first));
+        }
+        assert_eq!(*cache.get(&catalogs[1], |newest| *newest.expect("a value").1 + 100), 100, "the one used last");
     }
 }

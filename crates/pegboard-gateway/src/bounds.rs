@@ -127,15 +127,6 @@ impl Subscriptions {
     }
 }
 
-impl IntoIterator for Subscriptions {
-    type Item = String;
-    type IntoIter = std::collections::btree_map::IntoKeys<String, Claim>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.by_uri.into_keys()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use pegboard_http::Principal;
@@ -195,7 +186,6 @@ mod tests {
         }
         own.retain(|uri| uri != "b");
         assert_eq!(own.iter().collect::<Vec<_>>(), ["a", "c"]);
-        assert_eq!(own.into_iter().collect::<Vec<_>>(), ["a", "c"]);
         // Exactly as long as one may be, and exactly as many bytes as one session may have.
         let mut full = Subscriptions::default();
         let uri = |number: usize| format!("{number:0MAX_URI$}");

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pegboard_core::Catalog;
 use pegboard_discovery::Session;
+use pegboard_upstream::ClientOwner;
 
 use self::{
     directory::Directory,
@@ -53,6 +54,11 @@ impl CatalogView {
     pub(crate) fn forget_views(&self) {
         self.views.clear();
         self.own.clear();
+    }
+
+    /// Forgets the directory of a client that has gone.
+    pub(crate) fn forget_client(&self, owner: ClientOwner) {
+        self.own.forget(owner);
     }
 
     /// Returns the current view of a caller.

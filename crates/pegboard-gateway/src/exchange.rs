@@ -139,7 +139,7 @@ impl Exchange {
 
     /// Returns the client for the connections to servers. Its identity is what was authenticated;
     /// `events` is where the events of the call go.
-    pub(crate) fn call_client(&self, events: queue::Sender<CallEvent>) -> CallClient {
+    pub(crate) fn call_client(&self, events: Option<queue::Sender<CallEvent>>) -> CallClient {
         let session = self.session.as_ref();
         let lasting = session.filter(|session| session.is_lasting);
         let log_level = match session {
@@ -152,7 +152,8 @@ impl Exchange {
             party: Some(self.party().key()),
             capabilities: declared_capabilities(&self.capabilities),
             log_level,
-            events: Some(events),
+            life: lasting.map(|session| session.life()),
+            events,
             inbox: lasting.map(|session| session.inbox()),
         }
     }

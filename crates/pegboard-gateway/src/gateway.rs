@@ -289,7 +289,9 @@ impl Gateway {
         let now = self.tokens();
         // A token that was removed leaves nothing behind.
         for (gone, _) in before.iter().filter(|(holder, _)| !now.iter().any(|(one, _)| one == holder)) {
-            self.fleet.release(ClientOwner::Caller(gone.0 as u64));
+            let owner = ClientOwner::Caller(gone.0 as u64);
+            self.fleet.release(owner);
+            self.catalog.forget_client(owner);
         }
         self.setups.record_rejection(None);
         // It tells of a change in any case, whereupon the settings are looked at too.

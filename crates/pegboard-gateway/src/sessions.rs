@@ -32,6 +32,7 @@ pub(crate) use self::{
     session::{ClientSession, SessionStart},
 };
 use crate::{
+    bounds::Subscriptions as Uris,
     caller::Viewer,
     catalog::{CatalogView, directory::Difference, own::ClientRef},
     exchange::log_level_rank,
@@ -41,7 +42,7 @@ use crate::{
     setup::Setups,
     shares::Party,
     startup::Startup,
-    subscriptions::{Subscriber, Subscriptions},
+    subscriptions::{Holder, Subscriber, Subscriptions},
     text::shorten,
 };
 
@@ -158,15 +159,18 @@ impl Sessions {
     /// Closes the connections to servers that belong to the client on a pipe.
     pub(crate) fn release_pipe(&self, number: u64) {
         self.fleet.release(ClientOwner::Session(number));
+        self.catalog.forget_client(ClientOwner::Session(number));
     }
 
     /// Ends the requests and subscriptions of a session. Must be called inside a runtime.
     fn end(&self, session: &ClientSession) {
+        session.set_ended();
         session.close();
         session.close_inbox();
         self.fleet.release(owner_of(session));
-        let subscribed = std::mem::take(&mut *lock(&session.subscriptions));
-        self.subscriptions.unsubscribe_all(&session.viewer(), subscriber(session), subscribed);
+        self.catalog.forget_client(owner_of(session));
+        *lock(&session.subscriptions) = Uris::default();
+        self.subscriptions.forget(subscriber(session).holder);
     }
 
     /// Drops sessions that were not used for so long, and what was kept for clients that did not reconnect.
@@ -193,6 +197,12 @@ impl Sessions {
         let sessions = self.all();
         let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer()));
         concerned.for_each(|session| session.announce(method));
+    }
+
+    /// Notifies the client of the session of an owner.
+    pub(crate) fn announce_to(&self, owner: ClientOwner, method: &'static str) {
+        let sessions = self.all();
+        sessions.iter().filter(|session| owner_of(session) == owner).for_each(|session| session.announce(method));
     }
 
     /// Updates all sessions to the current catalog and settings; notifies those whose list has
@@ -251,14 +261,15 @@ impl Sessions {
     /// Ends the subscriptions to resources that may no longer be seen.
     fn drop_subscriptions(&self, session: &ClientSession, viewer: &Viewer) {
         let mut gone = Vec::new();
-        lock(&session.subscriptions).retain(|uri| {
+        let mut followed = lock(&session.subscriptions);
+        followed.retain(|uri| {
             let may_stay = self.catalog.may_subscribe(viewer, uri);
             if !may_stay {
                 gone.push(uri.to_owned());
             }
             may_stay
         });
-        self.subscriptions.unsubscribe_all(&session.viewer(), subscriber(session), gone);
+        self.subscriptions.unsubscribe(subscriber(session).holder, &gone);
     }
 
     /// Subscribes a session to a resource.
@@ -271,21 +282,30 @@ impl Sessions {
         uri: &str,
         party: Party,
     ) -> Result<(), RpcError> {
-        let is_new = self.subscriptions.add_uri(&mut lock(&session.subscriptions), uri, party)?;
-        if is_new {
-            self.subscriptions.subscribe(&session.viewer().selection, subscriber(session), uri).await;
-            self.save(session).await;
-        }
+        let announcing = {
+            let mut followed = lock(&session.subscriptions);
+            // A session that has ended meanwhile leaves nothing behind.
+            if session.has_ended() || !self.subscriptions.add_uri(&mut followed, uri, party)? {
+                return Ok(());
+            }
+            self.subscriptions.subscribe(&session.viewer().selection, subscriber(session), [&uri.to_owned()])
+        };
+        announcing.finished().await;
+        self.save(session).await;
         Ok(())
     }
 
     /// Ends the subscription of a session to a resource.
     pub(crate) async fn unsubscribe(&self, session: &Arc<ClientSession>, uri: &str) {
-        let was_followed = lock(&session.subscriptions).remove(uri);
-        if was_followed {
-            self.subscriptions.unsubscribe(&session.viewer().selection, subscriber(session), uri).await;
-            self.save(session).await;
-        }
+        let announcing = {
+            let mut followed = lock(&session.subscriptions);
+            if !followed.remove(uri) {
+                return;
+            }
+            self.subscriptions.unsubscribe(subscriber(session).holder, [&uri.to_owned()])
+        };
+        announcing.finished().await;
+        self.save(session).await;
     }
 
     /// Sets the log level of a session.
@@ -337,7 +357,7 @@ impl Sessions {
 
 /// Returns a session as servers know it.
 fn subscriber(session: &ClientSession) -> Subscriber {
-    Subscriber { owner: Some(owner_of(session)), era: Era::Legacy }
+    Subscriber { holder: Holder::Session(session.owner), owner: Some(owner_of(session)), era: Era::Legacy }
 }
 
 /// Returns the owner of the connections to servers that belong to a session.

@@ -3,7 +3,10 @@
 mod listeners;
 mod watches;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+};
 
 use pegboard_core::Selection;
 use pegboard_mcp::{
@@ -12,27 +15,61 @@ use pegboard_mcp::{
     rpc::{Id, RpcError},
 };
 use pegboard_upstream::{ClientOwner, Fleet, Hello, Upstream};
+use tokio::task::JoinHandle;
 
 use self::{
     listeners::{Listener, Listeners},
-    watches::Watches,
+    watches::{Key, Watches},
 };
 use crate::{
     bounds::Subscriptions as Uris,
     caller::Viewer,
     catalog::CatalogView,
     exchange::Exchange,
+    lock,
     request::{FLAGS, Listen},
     setup::Setups,
     shares::{Party, Shares},
     startup::Shutdown,
 };
 
-/// A client as servers know it: the owner of its connections, and its era.
+/// The owner of subscriptions, which end with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Holder {
+    /// A session, by its number.
+    Session(u64),
+    /// A request of a client that listens, by its number.
+    Listener(u64),
+}
+
+/// A client that subscribes: the owner of its subscriptions, and the owner of its connections and its
+/// era, as servers know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subscriber {
+    pub(crate) holder: Holder,
     pub(crate) owner: Option<ClientOwner>,
     pub(crate) era: Era,
+}
+
+/// A subscription as it was counted. It is removed as it was added, although the client may see
+/// something else by then.
+#[derive(Clone, Debug)]
+struct Counted {
+    key: Key,
+    client: Subscriber,
+}
+
+/// The requests to servers after a change of subscriptions. They go on if this is dropped.
+#[derive(Debug)]
+pub(crate) struct Announcing(Option<JoinHandle<()>>);
+
+impl Announcing {
+    /// Waits until the servers have answered.
+    pub(crate) async fn finished(self) {
+        if let Some(task) = self.0 {
+            let _ = task.await;
+        }
+    }
 }
 
 /// Subscriptions to resources, and clients that listen for changes.
@@ -43,6 +80,8 @@ pub(crate) struct Subscriptions {
     catalog: Arc<CatalogView>,
     shutdown: Arc<Shutdown>,
     watches: Watches,
+    /// What each client has subscribed to, by the URI that it uses.
+    counted: Mutex<HashMap<Holder, BTreeMap<String, Counted>>>,
     listeners: Listeners,
     /// Bytes of the subscriptions of each caller.
     bytes: Arc<Shares>,
@@ -56,7 +95,8 @@ impl Subscriptions {
         shutdown: Arc<Shutdown>,
     ) -> Self {
         let (watches, listeners) = (Watches::default(), Listeners::default());
-        Self { fleet, setups, catalog, shutdown, watches, listeners, bytes: Arc::default() }
+        let (counted, bytes) = (Mutex::default(), Arc::default());
+        Self { fleet, setups, catalog, shutdown, watches, counted, listeners, bytes }
     }
 
     /// Adds a resource to `uris`; `false` if it was already there.
@@ -67,53 +107,89 @@ impl Subscriptions {
         uris.add(uri, &self.bytes, party)
     }
 
-    /// Subscribes one client to a resource, as far as `selection` allows.
-    pub(crate) async fn subscribe(&self, selection: &Selection, client: Subscriber, uri: &str) {
-        let Some(key) = self.catalog.directory().entries(selection).resource(uri) else { return };
-        if let Some(upstream) = self.fleet.find(&key.0) {
-            upstream.subscribe_for(client.owner, client.era, &key.1).await;
-        }
-        self.watches.add(&self.fleet, key).await;
-    }
-
-    /// Ends the subscription of one client to a resource, as far as `selection` allows.
-    pub(crate) async fn unsubscribe(&self, selection: &Selection, client: Subscriber, uri: &str) {
-        let Some(key) = self.catalog.directory().entries(selection).resource(uri) else { return };
-        if let Some(upstream) = self.fleet.find(&key.0) {
-            upstream.unsubscribe_for(client.owner, client.era, &key.1).await;
-        }
-        self.watches.remove(&self.fleet, &key).await;
-    }
-
-    /// Ends several subscriptions like [`unsubscribe`](Self::unsubscribe), without waiting. Must be
-    /// called inside a runtime.
-    pub(crate) fn unsubscribe_all(
+    /// Subscribes one client to resources, as far as `selection` allows. They are counted when this
+    /// returns, whether or not the caller waits for the servers. Must be called inside a runtime.
+    pub(crate) fn subscribe<'a>(
         self: &Arc<Self>,
-        viewer: &Viewer,
+        selection: &Selection,
         client: Subscriber,
-        uris: impl IntoIterator<Item = String>,
-    ) {
-        let uris: Vec<String> = uris.into_iter().collect();
-        if uris.is_empty() {
-            return;
-        }
-        let (this, Ok(runtime)) = (Arc::clone(self), tokio::runtime::Handle::try_current()) else { return };
-        let viewer = viewer.clone();
-        runtime.spawn(async move {
-            for uri in uris {
-                this.unsubscribe(&viewer.selection, client, &uri).await;
+        uris: impl IntoIterator<Item = &'a String>,
+    ) -> Announcing {
+        let entries = self.catalog.directory().entries(selection);
+        let mut added = Vec::new();
+        let mut all = lock(&self.counted);
+        for uri in uris {
+            let own = all.entry(client.holder).or_default();
+            if let (Some(key), false) = (entries.resource(uri), own.contains_key(uri)) {
+                let counted = Counted { key, client };
+                self.fleet.add_subscription(&counted.key.0, client.owner, client.era, &counted.key.1);
+                self.watches.add(counted.key.clone());
+                own.insert(uri.clone(), counted.clone());
+                added.push(counted);
             }
-        });
+        }
+        drop(all);
+        self.announce(added)
+    }
+
+    /// Ends subscriptions of one client. They are not counted any more when this returns.
+    pub(crate) fn unsubscribe<'a>(
+        self: &Arc<Self>,
+        holder: Holder,
+        uris: impl IntoIterator<Item = &'a String>,
+    ) -> Announcing {
+        let mut all = lock(&self.counted);
+        let Some(own) = all.get_mut(&holder) else { return Announcing(None) };
+        let removed: Vec<Counted> = uris.into_iter().filter_map(|uri| own.remove(uri)).collect();
+        if own.is_empty() {
+            all.remove(&holder);
+        }
+        drop(all);
+        self.uncount(removed)
+    }
+
+    /// Ends all subscriptions of a client that has gone.
+    pub(crate) fn forget(self: &Arc<Self>, holder: Holder) -> Announcing {
+        let removed = lock(&self.counted).remove(&holder).unwrap_or_default();
+        self.uncount(removed.into_values().collect())
+    }
+
+    fn uncount(self: &Arc<Self>, removed: Vec<Counted>) -> Announcing {
+        for Counted { key, client } in &removed {
+            self.fleet.remove_subscription(&key.0, client.owner, client.era, &key.1);
+            self.watches.remove(key);
+        }
+        self.announce(removed)
+    }
+
+    /// Sends the servers of these subscriptions what is subscribed to now.
+    fn announce(self: &Arc<Self>, changed: Vec<Counted>) -> Announcing {
+        let servers: BTreeMap<Arc<str>, Subscriber> =
+            changed.into_iter().map(|counted| (counted.key.0, counted.client)).collect();
+        if servers.is_empty() {
+            return Announcing(None);
+        }
+        let (this, Ok(runtime)) = (Arc::clone(self), tokio::runtime::Handle::try_current()) else {
+            return Announcing(None);
+        };
+        Announcing(Some(runtime.spawn(async move {
+            for (server, client) in servers {
+                let Some(upstream) = this.fleet.find(&server) else { continue };
+                upstream.apply_subscriptions(client.owner, client.era).await;
+                this.watches.apply(&upstream).await;
+            }
+        })))
     }
 
     /// Renews the subscriptions at servers that were reconnected, and calls `connected` with these,
     /// without waiting.
-    pub(crate) fn renew(&self, connected: impl Fn(&Arc<Upstream>)) {
+    pub(crate) fn renew(self: &Arc<Self>, connected: impl Fn(&Arc<Upstream>)) {
         for upstream in self.fleet.servers().iter() {
             let hello: Option<Arc<Hello>> = upstream.hello();
-            if let Some(hello) = hello.filter(|hello| self.watches.is_new_connection(upstream, hello)) {
+            if hello.is_some_and(|hello| self.watches.is_new_connection(upstream, &hello)) {
                 connected(upstream);
-                self.watches.resubscribe(upstream, &hello);
+                let (this, upstream) = (Arc::clone(self), Arc::clone(upstream));
+                tokio::spawn(async move { this.watches.apply(&upstream).await });
             }
         }
     }
@@ -156,8 +232,7 @@ impl Subscriptions {
         }
         let request: Raw = id.to_raw();
         let viewer = exchange.viewer.clone();
-        let client = Subscriber { owner: exchange.client_owner(), era: Era::Modern };
-        let owner = client.owner;
+        let owner = exchange.client_owner();
         let listener =
             Listener { id: request, outlet: exchange.outlet.clone(), methods, uris: followed, viewer, owner };
         listener.notify("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
@@ -166,16 +241,10 @@ impl Subscriptions {
         if self.setups.current().number != exchange.viewer.setup {
             self.renew_listeners();
         }
-        let _leaving = ListenerGuard {
-            subscriptions: Arc::clone(self),
-            number,
-            viewer: exchange.viewer.clone(),
-            client,
-            uris: uris.clone(),
-        };
-        for uri in &uris {
-            self.subscribe(&exchange.viewer.selection, client, uri).await;
-        }
+        let holder = Holder::Listener(number);
+        let _leaving = ListenerGuard { subscriptions: Arc::clone(self), number };
+        let client = Subscriber { holder, owner, era: Era::Modern };
+        self.subscribe(&exchange.viewer.selection, client, &uris).finished().await;
         let mut stopping = self.shutdown.stopping.subscribe();
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => {}
@@ -185,19 +254,16 @@ impl Subscriptions {
     }
 }
 
-/// Removes a listener when its request ends in any way.
+/// Removes a listener and its subscriptions when its request ends in any way.
 struct ListenerGuard {
     subscriptions: Arc<Subscriptions>,
     number: u64,
-    viewer: Viewer,
-    client: Subscriber,
-    uris: BTreeSet<String>,
 }
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
         self.subscriptions.listeners.remove(self.number);
-        self.subscriptions.unsubscribe_all(&self.viewer, self.client, std::mem::take(&mut self.uris));
+        self.subscriptions.forget(Holder::Listener(self.number));
     }
 }
 

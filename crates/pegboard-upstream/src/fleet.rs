@@ -8,7 +8,7 @@ use std::{
 };
 
 use pegboard_core::{Secret, locks::lock};
-use pegboard_mcp::json::Raw;
+use pegboard_mcp::{era::Era, json::Raw};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -22,7 +22,7 @@ use crate::{
     manifest,
     pins::Pins,
     redact::{Redactor, SharedSecrets},
-    server::{ClientOwner, FleetContext, StartPhase, Upstream},
+    server::{ClientOwner, ClientSubscriptions, FleetContext, StartPhase, Upstream},
 };
 
 /// Maximum number of notifications that wait to be read.
@@ -113,6 +113,7 @@ impl Fleet {
             secrets: SharedSecrets::default(),
             pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
             starts: Arc::new(Semaphore::new(options.max_starts.unwrap_or_else(default_starts).clamp(1, MAX_STARTS))),
+            subscriptions: ClientSubscriptions::default(),
         });
         configs.iter().for_each(|config| context.secrets.add_server(config));
         let servers: Vec<Arc<Upstream>> =
@@ -328,7 +329,20 @@ impl Fleet {
 
     /// Closes the connections that belong to a client which has gone.
     pub fn release(&self, owner: ClientOwner) {
+        self.context.subscriptions.forget(owner);
         self.servers().iter().chain(lock(&self.leaving).iter()).for_each(|server| server.release(owner));
+    }
+
+    /// Counts a subscription of a client to a resource of a server, for the connections beside the
+    /// catalog connection: those that are opened later have it, and
+    /// [`apply_subscriptions`](Upstream::apply_subscriptions) makes it on open ones.
+    pub fn add_subscription(&self, server: &str, owner: Option<ClientOwner>, era: Era, uri: &str) {
+        self.context.subscriptions.add(server, owner, era, uri);
+    }
+
+    /// Removes a subscription that was [counted](Self::add_subscription).
+    pub fn remove_subscription(&self, server: &str, owner: Option<ClientOwner>, era: Era, uri: &str) {
+        self.context.subscriptions.remove(server, owner, era, uri);
     }
 
     /// Sends a notification of a client to the servers that it has connections of its own to, without

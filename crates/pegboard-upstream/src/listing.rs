@@ -85,6 +85,15 @@ impl ListKind {
             _ => &[],
         }
     }
+
+    /// Returns the notification by which clients learn that the list has changed.
+    pub(crate) fn change_notification(self) -> &'static str {
+        match self {
+            Self::Tools => "notifications/tools/list_changed",
+            Self::Prompts => "notifications/prompts/list_changed",
+            Self::Resources | Self::Templates => "notifications/resources/list_changed",
+        }
+    }
 }
 
 /// One tool, prompt, resource or template.

@@ -32,15 +32,16 @@ use tokio::{
     time::Instant,
 };
 
+pub(crate) use self::subscriptions::ClientSubscriptions;
 pub use self::{
-    client::{CallClient, ClientOwner, UpdateSource},
+    client::{CallClient, ClientLife, ClientOwner, UpdateSource},
     own_tools::OwnTools,
     report::{BreakerReport, CallCounts, ConnectionCounts, Report},
     state::State,
 };
 use self::{
     connections::LegacySupport, differences::Difference, keeping::ManifestState, own_tools::OwnToolLists,
-    pinning::Pinned, pool::Pool, report::ServerStats, subscriptions::ClientSubscriptions,
+    pinning::Pinned, pool::Pool, report::ServerStats, subscriptions::CatalogSubscriptions,
 };
 use pegboard_core::{breaker::Breaker, locks::lock};
 use pegboard_mcp::{
@@ -93,6 +94,8 @@ pub(crate) struct FleetContext {
     pub(crate) secrets: SharedSecrets,
     /// Places for child processes that start without a call that waits for them.
     pub(crate) starts: Arc<Semaphore>,
+    /// The subscriptions of clients on the connections beside the catalog connections.
+    pub(crate) subscriptions: ClientSubscriptions,
 }
 
 impl FleetContext {
@@ -149,8 +152,8 @@ pub struct Upstream {
     turns: Arc<CallQueue>,
     /// The connections beside the catalog connection.
     pool: Pool,
-    /// The subscriptions of clients on connections of their own.
-    client_subscriptions: ClientSubscriptions,
+    /// What was sent on the catalog connection, if it is legacy.
+    catalog_subscriptions: tokio::sync::Mutex<CatalogSubscriptions>,
     /// Whether it has asked a client anything.
     asks: Arc<Asks>,
     /// Whether it speaks the legacy protocol too, if the catalog connection is modern.
@@ -200,7 +203,7 @@ impl Upstream {
             breaker,
             turns,
             pool: Pool::default(),
-            client_subscriptions: ClientSubscriptions::default(),
+            catalog_subscriptions: tokio::sync::Mutex::default(),
             asks: Arc::default(),
             legacy_support: Mutex::default(),
             logged_differences: Mutex::default(),
@@ -338,25 +341,10 @@ impl Upstream {
         }
     }
 
-    /// The resources whose updates a modern server should tell of. Returns when it has agreed:
-    /// what is updated before that is told to nobody.
-    pub async fn watch_resources(&self, uris: Vec<String>) {
-        self.watched.send_if_modified(|watched| {
-            let is_new = *watched != uris;
-            watched.clone_from(&uris);
-            is_new
-        });
-        let connection = self.connection.borrow().clone();
-        if let Some((link, _)) = connection {
-            link.news.watching(&uris, AGREEING).await;
-        }
-    }
-
     /// Takes over the lists of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
-        self.client_subscriptions.inherit(&old.client_subscriptions);
         if old.asks.has_asked() {
             self.asks.record();
         }

@@ -1,16 +1,29 @@
-//! Twenty real servers from npm and PyPI behind one gateway: cold, from manifests, lazily.
+//! Twenty real servers from npm and PyPI behind one gateway: cold, from manifests, lazily; and some of
+//! them with connections that clients share or have for themselves.
 
 use std::{fs, path::Path, time::Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::{Session, expect_result, resident_mb};
+use super::{Session, at, expect_result, resident_mb};
 use crate::{gateway, peers, say};
 
 /// The folder of everything that is written here.
 const FOLDER: &str = "target/bench-real";
 
-/// Measures one start of each kind.
+/// Clients of the measurement of connections.
+const CLIENTS: usize = 10;
+
+/// Servers of this measurement, each with a call that only reads.
+const CALLED: [(&str, &str, &str); 5] = [
+    ("time", "get_current_time", r#"{"timezone": "UTC"}"#),
+    ("everything", "echo", r#"{"message": "hello"}"#),
+    ("memory", "read_graph", "{}"),
+    ("filesystem", "list_allowed_directories", "{}"),
+    ("sqlite", "list_tables", "{}"),
+];
+
+/// Measures one start of each kind, and what connections of clients cost.
 pub(crate) fn run() -> Result<(), String> {
     peers::install()?;
     peers::install_bench()?;
@@ -27,7 +40,57 @@ pub(crate) fn run() -> Result<(), String> {
         say(&format!("{name:<22} {}", start(&servers, is_lazy)?));
     }
     say("milliseconds from the start of the process; memory of all processes as the sum of their shares (Pss)");
+    say(&format!("{CLIENTS} clients of {} servers", CALLED.len()));
+    say(&format!(
+        "{:<22} {:>10} {:>10} {:>11} {:>10} {:>13}",
+        "connections", "first p50", "first p90", "second p50", "processes", "all together"
+    ));
+    for mode in ["shared", "auto", "own"] {
+        say(&format!("{mode:<22} {}", connections(&servers, mode)?));
+    }
+    say("milliseconds of the first and the second call of each client to each server");
     Ok(())
+}
+
+/// Lets all clients call all servers twice over connections of this mode, and looks at the processes.
+fn connections(servers: &Map<String, Value>, mode: &str) -> Result<String, String> {
+    let mut chosen = Map::new();
+    for (name, ..) in CALLED {
+        let mut entry = servers.get(name).ok_or_else(|| format!("no server `{name}`"))?.clone();
+        entry["pegboard"] = json!({"connections": mode});
+        chosen.insert(name.to_owned(), entry);
+    }
+    let config = json!({
+        "mcpServers": chosen,
+        "pegboard": {"exposure": "never", "prefix": "always", "startupWait": "60s"},
+    });
+    let gateway = gateway::RunningGateway::start("release", "bench-connections", &config)?;
+    gateway.wait_until_started()?;
+    let clients: Vec<Session> = (0..CLIENTS).map(|_| Session::begin(&gateway.url)).collect::<Result<_, _>>()?;
+    let calls = || -> Result<Vec<f64>, String> {
+        let mut times = Vec::new();
+        for client in &clients {
+            for (server, tool, arguments) in CALLED {
+                let arguments: Value = serde_json::from_str(arguments).map_err(|error| error.to_string())?;
+                let call = json!({"name": format!("{server}___{tool}"), "arguments": arguments});
+                let began = Instant::now();
+                expect_result(&client.request("tools/call", &call)?)?;
+                times.push(began.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    };
+    let (first, second) = (calls()?, calls()?);
+    let processes = below(gateway.pid());
+    let together: f64 = processes.iter().map(|pid| share_mb(*pid)).sum();
+    Ok(format!(
+        "{:>10.1} {:>10.1} {:>11.1} {:>10} {together:>10.1} MB",
+        at(&first, 0.5),
+        at(&first, 0.9),
+        at(&second, 0.5),
+        processes.len()
+    ))
 }
 
 /// Starts the gateway, lists everything, calls one tool, and looks at the memory.

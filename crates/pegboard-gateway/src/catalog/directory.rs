@@ -47,6 +47,15 @@ pub(crate) struct Directory {
     pub(crate) instructions: Vec<(Arc<str>, String)>,
 }
 
+/// Whether what is found out about the tools of a server is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Findings {
+    /// It is.
+    New,
+    /// It was: the directory of one client repeats those of all.
+    Known,
+}
+
 #[derive(Clone, Debug)]
 struct ServerPart {
     tools: Arc<Vec<Item>>,
@@ -145,7 +154,8 @@ impl Directory {
         for (at, own) in own {
             let (Some(server), Some((name, lists))) = (self.servers.get(*at), self.lists.get(*at)) else { continue };
             directory.held.retain(|tool| tool.server_name() != Some(name));
-            catalog = directory.add_server_tools(catalog, server, &own.added_to(lists), settings, self);
+            catalog =
+                directory.add_server_tools(catalog, server, &own.added_to(lists), settings, self, Findings::Known);
         }
         directory.catalog = Some(catalog.ordered_by(&self.server_names()));
         directory
@@ -158,7 +168,7 @@ impl Directory {
     fn add_tools(&mut self, servers: &[(&Arc<Upstream>, Arc<Lists>)], settings: &GatewaySettings, before: &Self) {
         let mut catalog = before.catalog.clone().unwrap_or_else(Catalog::empty);
         for (server, lists) in servers {
-            catalog = self.add_server_tools(catalog, server, lists, settings, before);
+            catalog = self.add_server_tools(catalog, server, lists, settings, before, Findings::New);
         }
         for gone in before.parts.keys().filter(|name| !self.parts.contains_key(*name)) {
             catalog = catalog.without_server(gone);
@@ -177,6 +187,7 @@ impl Directory {
         lists: &Lists,
         settings: &GatewaySettings,
         before: &Self,
+        findings: Findings,
     ) -> Catalog {
         let name: Arc<str> = server.name().into();
         let presentation = shown_tools(server, lists, settings);
@@ -198,10 +209,12 @@ impl Directory {
         };
         self.add_mirrored_parameters(&name, items);
         if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-            presentation.log(server.config());
             let tools = items.iter().zip(&part.names).filter_map(|(one, shown)| tool(one, shown));
             let (newer, warnings) = catalog.with_server(part.server(&name), tools);
-            warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
+            if findings == Findings::New {
+                presentation.log(server.config());
+                warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
+            }
             catalog = newer;
         }
         let away = held.iter().zip(names).filter_map(|(one, shown)| tool(one, shown));

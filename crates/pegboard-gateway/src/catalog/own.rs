@@ -62,7 +62,8 @@ struct OwnDirectory {
     lists: OwnLists,
     setup: u64,
     directory: Arc<Directory>,
-    views: HashMap<Shape, Arc<ToolView>>,
+    /// By the number of the setup that the viewer was made with, which can be an older one.
+    views: HashMap<(u64, Shape), Arc<ToolView>>,
 }
 
 impl OwnDirectory {
@@ -108,7 +109,7 @@ impl OwnDirectories {
         self.with(base, setup, client, |own| {
             let catalog = || own.directory.catalog.clone().unwrap_or_else(Catalog::empty);
             let made = || Arc::new(ToolView::new(catalog(), setup, &client.viewer, shape));
-            Arc::clone(own.views.entry(shape).or_insert_with(made))
+            Arc::clone(own.views.entry((client.viewer.setup, shape)).or_insert_with(made))
         })
     }
 
@@ -131,6 +132,11 @@ impl OwnDirectories {
             kept.insert(owner, OwnDirectory::new(base, lists, setup));
         }
         kept.get_mut(&owner).map(work)
+    }
+
+    /// Removes the directory of a client that has gone.
+    pub(super) fn forget(&self, owner: ClientOwner) {
+        lock(&self.0).remove(&owner);
     }
 
     pub(super) fn clear(&self) {

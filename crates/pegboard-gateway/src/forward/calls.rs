@@ -154,7 +154,7 @@ impl Forwarder {
                     if !has_made_room && self.suspended.drop_oldest_of(&bound_to) =>
                 {
                     has_made_room = true;
-                    upstream.wait_for_room(Some(exchange.party().key())).await;
+                    upstream.wait_for_room(&exchange.call_client(None)).await;
                     continue;
                 }
                 driven => driven?,
@@ -198,7 +198,7 @@ impl Forwarder {
         let (events, received) = queue::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
-        let client = exchange.call_client(events.clone());
+        let client = exchange.call_client(Some(events.clone()));
         let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
         let whose = exchange.on_behalf(self.setups.current().tokens.len() > 1);
         let trace = exchange.trace.clone();

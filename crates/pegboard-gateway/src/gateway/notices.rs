@@ -16,13 +16,19 @@ use crate::{
     lock,
 };
 
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+
 /// Forwards notices for as long as the gateway exists.
 pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
     while let Some((server, notice)) = notices.recv().await {
         let Some(gateway) = gateway.upgrade() else { return };
         match notice.method.as_str() {
             "notifications/resources/updated" => announce_resource_update(&gateway, &server, &notice),
-            "notifications/tools/list_changed" => announce_own_tools(&gateway, notice.source),
+            "notifications/tools/list_changed" => announce_own_list(&gateway, TOOLS_CHANGED, notice.source),
+            "notifications/prompts/list_changed" => announce_own_list(&gateway, PROMPTS_CHANGED, notice.source),
+            "notifications/resources/list_changed" => announce_own_list(&gateway, RESOURCES_CHANGED, notice.source),
             method => {
                 let method = pegboard_core::text::brief(method, 100);
                 tracing::debug!(server = %server, method, "unknown notification ignored");
@@ -31,17 +37,20 @@ pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::R
     }
 }
 
-/// Notifies the client whose own connection has other tools now.
-fn announce_own_tools(gateway: &Gateway, source: UpdateSource) {
+/// Notifies the client on whose own connection a list has changed.
+fn announce_own_list(gateway: &Gateway, method: &'static str, source: UpdateSource) {
     let UpdateSource::Client(owner) = source else { return };
-    gateway.sessions.refresh_own_tools(owner);
+    match method {
+        TOOLS_CHANGED => gateway.sessions.refresh_own_tools(owner),
+        _ => gateway.sessions.announce_to(owner, method),
+    }
     let is_theirs = |viewer: &Viewer| match (viewer.caller, owner) {
         (Caller::Token(holder), ClientOwner::Caller(number)) => holder.0 as u64 == number,
         // A program has one client on its pipes.
         (caller, ClientOwner::Session(_)) => caller == Caller::Pipe,
         _ => false,
     };
-    gateway.subscriptions.announce_list_change("notifications/tools/list_changed", is_theirs);
+    gateway.subscriptions.announce_list_change(method, is_theirs);
 }
 
 fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {

@@ -16,7 +16,11 @@ use axum::body::Bytes;
 use pegboard_upstream::queue;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{ids::random_id, lock, shares::Document};
+use crate::{
+    ids::random_id,
+    lock,
+    shares::{Claim, Document},
+};
 
 /// The stream for messages that belong to no request.
 pub(crate) const STANDALONE: u64 = 0;
@@ -77,7 +81,35 @@ struct Event {
     number: u64,
     order: u64,
     is_answer: bool,
+    /// Whether a reader got it at some time.
+    was_sent: bool,
     frame: Bytes,
+    /// The event's room in its caller's share of unread bytes, until it is sent.
+    room: Vec<Claim>,
+}
+
+impl Event {
+    /// Returns the bytes to send. The room is given back with the last of them; what is kept for a client
+    /// that reconnects is bounded by the limits of the replay.
+    fn send(&mut self) -> Bytes {
+        self.was_sent = true;
+        match std::mem::take(&mut self.room) {
+            room if room.is_empty() => self.frame.clone(),
+            room => Bytes::from_owner(ClaimedBytes { bytes: self.frame.clone(), _room: room }),
+        }
+    }
+}
+
+/// Bytes on their way to a client, with their claim on its caller's share of memory.
+struct ClaimedBytes {
+    bytes: Bytes,
+    _room: Vec<Claim>,
+}
+
+impl AsRef<[u8]> for ClaimedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// What became of a message for the stream that belongs to no request.
@@ -135,7 +167,8 @@ impl Stream {
     /// it is not an answer. With `is_sent` only the former counts.
     fn can_drop_oldest(&self, is_sent: bool) -> bool {
         let oldest = self.events.front();
-        oldest.is_some_and(|event| event.number < self.unsent || !(is_sent || self.is_read || event.is_answer))
+        let is_done = |event: &Event| event.was_sent || event.number < self.unsent;
+        oldest.is_some_and(|event| is_done(event) || !(is_sent || self.is_read || event.is_answer))
     }
 
     fn wake(&mut self) {
@@ -154,8 +187,8 @@ impl Streams {
         let Document { text, room } = message;
         let text = format!("id: {life}-{number}-{}\nevent: message\ndata: {text}\n\n", stream.next);
         self.count += 1;
-        let frame = Document { text, room }.into();
-        stream.events.push_back(Event { number: stream.next, order: self.count, is_answer, frame });
+        let (number, frame) = (stream.next, text.into());
+        stream.events.push_back(Event { number, order: self.count, is_answer, was_sent: false, frame, room });
         stream.next += 1;
         stream.wake();
         self.evict();
@@ -302,10 +335,10 @@ impl Replay {
             return Poll::Ready(None);
         };
         let at = stream.events.partition_point(|event| event.number < reader.next);
-        if let Some(event) = stream.events.get(at) {
+        if let Some(event) = stream.events.get_mut(at) {
             reader.next = event.number + 1;
             stream.unsent = stream.unsent.max(reader.next);
-            let frame = event.frame.clone();
+            let frame = event.send();
             self.progress.notify_waiters();
             return Poll::Ready(Some(frame));
         }
@@ -375,7 +408,13 @@ fn parse_id(id: &str) -> Option<(&str, u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        caller::Caller,
+        shares::{Party, Shares},
+    };
 
     /// Resumes a stream that is known.
     #[track_caller]
@@ -453,6 +492,26 @@ mod tests {
         replay.close();
         assert_eq!(replay.send("e".to_owned(), true), Delivery::NoStream);
         assert_eq!(replay.attach(STANDALONE).number, 0);
+    }
+
+    #[test]
+    fn an_answer_counts_as_unread_until_it_is_sent() {
+        let (shares, party) = (Arc::new(Shares::default()), Party::Caller(Caller::Pipe));
+        let is_free = || shares.take(party, 10, 10).is_some();
+        let replay = Replay::new();
+        let stream = replay.begin();
+        let room = vec![shares.take(party, 1, 10).expect("room")];
+        replay.finish(stream, Some(Document { text: "answer".to_owned(), room }));
+        let mut reader = replay.attach(stream);
+        assert!(!is_free(), "it was not sent yet");
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(Some(frame)) = replay.poll_next(&mut reader, &mut context) else { panic!("no answer") };
+        assert!(!is_free(), "it is on its way");
+        drop(frame);
+        assert!(is_free());
+        // It stays for a client that did not get it.
+        let mut again = resume(&replay, &id(&replay, "1-0"));
+        assert_eq!(read(&replay, &mut again), ["id: 1-1 data: answer"]);
     }
 
     #[tokio::test]

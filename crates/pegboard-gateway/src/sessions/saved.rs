@@ -235,12 +235,18 @@ impl Sessions {
     async fn resume_subscriptions(&self, session: &Arc<ClientSession>, followed: Vec<String>, party: Party) {
         tracing::info!(session = session.owner, client = session.client, "session resumed");
         let viewer = session.viewer();
-        for uri in followed.into_iter().filter(|uri| self.catalog.may_subscribe(&viewer, uri)) {
-            let is_admitted = self.subscriptions.add_uri(&mut lock(&session.subscriptions), &uri, party).is_ok();
-            if is_admitted {
-                self.subscriptions.subscribe(&viewer.selection, subscriber(session), &uri).await;
+        let announcing = {
+            let mut uris = lock(&session.subscriptions);
+            if session.has_ended() {
+                return;
             }
-        }
+            let is_admitted = |uri: &&String| {
+                self.catalog.may_subscribe(&viewer, uri) && self.subscriptions.add_uri(&mut uris, uri, party).is_ok()
+            };
+            let admitted: Vec<&String> = followed.iter().filter(is_admitted).collect();
+            self.subscriptions.subscribe(&viewer.selection, subscriber(session), admitted)
+        };
+        announcing.finished().await;
         self.refresh_session(session, &Difference::default());
         // The lists may have changed meanwhile without a notification to the client.
         for method in [

@@ -15,8 +15,8 @@ use pegboard_mcp::{
     json::{Fields, Raw},
     rpc::{Id, Message, RpcError},
 };
-use pegboard_upstream::{CallEvent, queue};
-use tokio::sync::{Notify, mpsc::error::TrySendError, oneshot};
+use pegboard_upstream::{CallEvent, ClientLife, queue};
+use tokio::sync::{Notify, mpsc::error::TrySendError, oneshot, watch};
 
 use crate::{
     bounds::Subscriptions,
@@ -61,8 +61,8 @@ pub(crate) struct ClientSession {
     next_question: AtomicU64,
     /// The requests in progress, and how they are cancelled.
     running: Mutex<HashMap<Id, Arc<Notify>>>,
-    /// What the client has set.
-    log_level: Mutex<Option<String>>,
+    /// The log level that the client has set, and whether the session has ended.
+    life: watch::Sender<ClientLife>,
     /// Whether there can be more than one request.
     pub(crate) is_lasting: bool,
     pub(crate) subscriptions: Mutex<Subscriptions>,
@@ -118,7 +118,7 @@ impl ClientSession {
             questions: Mutex::default(),
             next_question: AtomicU64::new(1),
             running: Mutex::default(),
-            log_level: Mutex::default(),
+            life: watch::Sender::new(ClientLife::default()),
             is_lasting: beginning.is_lasting,
             subscriptions: Mutex::default(),
             inbox: Mutex::default(),
@@ -297,11 +297,25 @@ impl ClientSession {
 
     /// Returns the level that the client has set.
     pub(crate) fn chosen_log_level(&self) -> Option<String> {
-        lock(&self.log_level).clone()
+        self.life.borrow().log_level.clone()
     }
 
     pub(crate) fn set_log_level(&self, level: &str) {
-        *lock(&self.log_level) = Some(level.to_owned());
+        self.life.send_modify(|life| life.log_level = Some(level.to_owned()));
+    }
+
+    /// Returns what the connections to servers follow.
+    pub(crate) fn life(&self) -> watch::Receiver<ClientLife> {
+        self.life.subscribe()
+    }
+
+    /// Marks the session as ended: from now on nothing is opened for it.
+    pub(super) fn set_ended(&self) {
+        self.life.send_modify(|life| life.has_ended = true);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.life.borrow().has_ended
     }
 
     /// Marks the session as used; `true` if it is time to do so on disk.

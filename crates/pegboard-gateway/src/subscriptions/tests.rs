@@ -10,9 +10,14 @@ use crate::{
     testing::{self, PATIENCE, Server, TestParts, wait_until},
 };
 
-const CLIENT: Subscriber = Subscriber { owner: None, era: Era::Modern };
-
 const URI: &str = "toy://text";
+
+const OTHER: &str = "toy://numbers/5";
+
+/// A client that listens.
+fn client(number: u64) -> Subscriber {
+    Subscriber { holder: Holder::Listener(number), owner: None, era: Era::Modern }
+}
 
 /// The next message of a listener.
 async fn next(messages: &mut queue::Receiver<String>) -> Value {
@@ -27,13 +32,44 @@ async fn a_resource_is_watched_until_the_last_client_leaves() {
         let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
         let subscriptions = parts.subscriptions();
         let viewer = testing::exchange(Caller::Anybody, None).viewer;
-        subscriptions.subscribe(&viewer.selection, CLIENT, URI).await;
-        subscriptions.subscribe(&viewer.selection, CLIENT, URI).await;
+        let subscribe = |number, uri: &str| {
+            subscriptions.subscribe(&viewer.selection, client(number), [&uri.to_owned()]).finished()
+        };
+        let unsubscribe =
+            |number, uri: &str| subscriptions.unsubscribe(client(number).holder, [&uri.to_owned()]).finished();
+        subscribe(1, URI).await;
+        subscribe(2, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}");
-        subscriptions.unsubscribe(&viewer.selection, CLIENT, URI).await;
+        unsubscribe(1, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}: another client is left");
-        subscriptions.unsubscribe_all(&viewer, CLIENT, [URI.to_owned()]);
+        // One that has not subscribed, or not to this, removes nothing of others.
+        subscribe(1, OTHER).await;
+        unsubscribe(1, URI).await;
+        unsubscribe(3, URI).await;
+        subscriptions.forget(client(1).holder).finished().await;
+        wait_until("another client is left", || server.watched() == [URI]).await;
+        subscriptions.forget(client(2).holder);
         wait_until("it is watched no longer", || server.watched().is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_nobody_waits_for_is_counted_and_removed() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Server::of(era, &[]);
+        let parts = TestParts::new(vec![server.config("one")], GatewaySettings::default()).await;
+        let subscriptions = parts.subscriptions();
+        let viewer = testing::exchange(Caller::Anybody, None).viewer;
+        let uris = [URI, OTHER].map(str::to_owned);
+        subscriptions.subscribe(&viewer.selection, client(1), &uris).finished().await;
+        // It leaves before the server was asked: what was counted is removed, and no more.
+        subscriptions.subscribe(&viewer.selection, client(2), &uris);
+        subscriptions.forget(client(2).holder).finished().await;
+        assert_eq!(server.watched(), [OTHER, URI], "{era:?}: another client is left");
+        subscriptions.forget(client(1).holder);
+        subscriptions.subscribe(&viewer.selection, client(3), &uris[..1]).finished().await;
+        wait_until("the last change counts", || server.watched() == [URI]).await;
+        assert_eq!(lock(&subscriptions.counted).len(), 1, "nothing is left behind");
     }
 }
 

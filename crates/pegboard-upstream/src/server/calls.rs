@@ -16,6 +16,7 @@ use crate::{
     config::ServerLimits,
     connection::{Call, CallError, Link},
     handshake::Hello,
+    listing::Item,
     trace,
 };
 
@@ -121,8 +122,8 @@ impl Upstream {
     /// Checks that a call may be sent.
     fn check(&self, call: &Call, in_use: Option<&InUse>) -> Result<(), CallError> {
         // The caller may have decided by a list of an earlier run; the server has sent its own since.
-        if self.is_held(call, in_use) {
-            return Err(CallError::Held);
+        if let Some(held) = self.hold_of(call, in_use) {
+            return Err(held);
         }
         let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
         let ServerLimits { argument_bytes, .. } = self.config.limits;
@@ -149,15 +150,20 @@ impl Upstream {
         })
     }
 
-    /// Returns whether the call is of a tool that must be approved first.
-    fn is_held(&self, call: &Call, in_use: Option<&InUse>) -> bool {
+    /// Returns the error of a call of a tool that must be approved first.
+    fn hold_of(&self, call: &Call, in_use: Option<&InUse>) -> Option<CallError> {
         let lists = self.lists();
-        let is_held_here = |name: &str| in_use.is_some_and(|in_use| in_use.holds(name));
         if call.method != "tools/call" || (lists.held.is_empty() && in_use.is_none()) {
-            return false;
+            return None;
         }
-        let name = call.params.text("name").or_else(|| call.name.clone());
-        name.is_some_and(|name| lists.held.iter().any(|item| item.key == name) || is_held_here(&name))
+        let name = call.params.text("name").or_else(|| call.name.clone())?;
+        let has = |items: &[Item]| items.iter().any(|item| item.key == name);
+        if has(&lists.held) {
+            return Some(CallError::Held);
+        }
+        in_use.filter(|in_use| in_use.holds(&name))?;
+        // The definition of the catalog connection is the approved one.
+        Some(if has(&lists.tools) { CallError::HeldVariant } else { CallError::Held })
     }
 
     /// Returns the catalog connection, waited for as long as a start may take.
@@ -183,9 +189,9 @@ impl Upstream {
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
-            State::Failed { retry_in, .. } if self.is_restarting(retry_in) => {}
-            State::Failed { reason, .. } => return refuse(&reason),
             // One that is about to start need not wait for its turn.
+            State::Failed { retry_in, .. } if self.is_restarting(retry_in) => self.wake.notify_one(),
+            State::Failed { reason, .. } => return refuse(&reason),
             State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
             State::Ready => {}
         }
@@ -197,7 +203,7 @@ impl Upstream {
                     return Ok(usable);
                 }
                 match &*state.borrow_and_update() {
-                    State::Failed { retry_in, .. } if self.is_restarting(*retry_in) => {}
+                    State::Failed { retry_in, .. } if self.is_restarting(*retry_in) => self.wake.notify_one(),
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
                     // What woke it was one try; the next call may make another.

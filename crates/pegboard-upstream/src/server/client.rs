@@ -1,6 +1,7 @@
 //! The client on whose behalf a call is made, and the connection that its calls use.
 
 use pegboard_mcp::{era::Era, json::Raw};
+use tokio::sync::watch;
 
 use crate::{connection::CallEvent, queue};
 
@@ -12,6 +13,15 @@ pub enum ClientOwner {
     Session(u64),
     /// The holder of a token, by the token's number.
     Caller(u64),
+}
+
+/// What changes while a client is there.
+#[derive(Clone, Debug, Default)]
+pub struct ClientLife {
+    /// The log level that it has set.
+    pub log_level: Option<String>,
+    /// Whether it has gone, with its connections.
+    pub has_ended: bool,
 }
 
 /// The client on whose behalf a call is made.
@@ -28,6 +38,8 @@ pub struct CallClient {
     pub capabilities: Raw,
     /// The log level that the client has set.
     pub log_level: Option<String>,
+    /// What changes while the client is there, if that is known: its connections follow it.
+    pub life: Option<watch::Receiver<ClientLife>>,
     /// Events of this call, for what the server asks while the connection is opened.
     pub events: Option<queue::Sender<CallEvent>>,
     /// Events of the client between calls, where it can be reached then.

@@ -1,23 +1,26 @@
 //! Which connection a client's calls use, and the life of connections beside the catalog
 //! connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use pegboard_core::{locks::lock, text};
 use pegboard_mcp::{
     era::Era,
     json::{Fields, Raw},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tracing::Instrument as _;
 
 use super::{
-    CallClient, ClientOwner, StartPhase, State, UpdateSource, Upstream,
+    CallClient, ClientLife, ClientOwner, StartPhase, State, UpdateSource, Upstream,
     calls::Usable,
     client::ConnectionKey,
     life::LOOK_AGAIN,
     opening::{Listening, OpenConnection, Opening, process_ended},
-    pool::{OpenFailure, PoolLimit, Slot},
+    pool::{OpenFailure, PoolLimit, Slot, Wanted},
     why_not_connected,
 };
 use crate::{
@@ -60,12 +63,28 @@ struct Plan {
     capabilities: Raw,
     client: Option<SoleClient>,
     log_level: Option<String>,
+    /// What changes while the only client is there.
+    life: Option<watch::Receiver<ClientLife>>,
+}
+
+impl Plan {
+    /// Waits until the only client of the connection has gone; for ever if that is not known.
+    async fn client_ended(&self) {
+        match self.life.clone() {
+            Some(mut life) => _ = life.wait_for(|life| life.has_ended).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn has_client_ended(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.borrow().has_ended || life.has_changed().is_err())
+    }
 }
 
 impl Upstream {
     /// Returns the connection for a call of this client, opened if necessary.
     pub(super) async fn connection_for(self: &Arc<Self>, client: &CallClient) -> Result<Usable, CallError> {
-        let mut has_waited = false;
+        let mut deadline = None;
         loop {
             let key = self.connection_key(client);
             if key == ConnectionKey::Catalog {
@@ -77,12 +96,13 @@ impl Upstream {
                 continue;
             }
             self.check_not_stopped()?;
-            let limit = PoolLimit { most: self.config.connections.max, party: client.party };
-            let (in_use, is_new) = match self.pool.reserve(key, client.is_exclusive(), limit) {
-                // One that is being closed counts until its process is gone.
-                Err(_) if self.pool.is_making_room() && !has_waited => {
-                    has_waited = true;
-                    self.wait_for_room(client.party).await;
+            let wanted = self.wanted(key, client);
+            let (in_use, is_new) = match self.pool.reserve(wanted) {
+                // One that is being closed counts until its process is gone. Another call may take its
+                // place meanwhile, and leave another one.
+                Err(full) if full.is_making_room => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + ROOM_TIMEOUT);
+                    tokio::time::timeout_at(deadline, self.pool.has_room(wanted)).await.map_err(|_| full)?;
                     continue;
                 }
                 reserved => reserved?,
@@ -166,12 +186,14 @@ impl Upstream {
                 capabilities: client.capabilities.clone(),
                 client: Some(SoleClient { opening: client.events.clone(), inbox: client.inbox.clone() }),
                 log_level: client.log_level.clone(),
+                life: client.life.clone(),
             },
             ConnectionKey::Catalog | ConnectionKey::Shared(_) => Plan {
                 era,
                 capabilities: handshake::shared_capabilities(),
                 client: None,
                 log_level: lock(&self.shared_log_level).clone(),
+                life: None,
             },
         }
     }
@@ -187,11 +209,12 @@ impl Upstream {
     /// Opens a connection of the pool and keeps it open until it ends, is not used any more or is
     /// to be ended.
     async fn keep_open(self: Arc<Self>, slot: Arc<Slot>, plan: Plan) {
-        let _leaving = Leaving { upstream: &self, slot: &slot };
+        let _leaving = Leaving { upstream: &self, slot: &slot, plan: &plan };
         let (mut stop, limit) = (self.stop.subscribe(), self.open_timeout(&plan));
         let opened = tokio::select! {
             opened = tokio::time::timeout(limit, self.open_further(&slot, &plan)) => opened,
             () = slot.ending() => return,
+            () = plan.client_ended() => return,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         let (mut connection, _listening) = match opened.unwrap_or(Err(ConnectError::Timeout(limit))) {
@@ -202,6 +225,7 @@ impl Upstream {
         tracing::debug!(server, kind, protocol, "connection opened");
         connection.link.set_ready();
         self.set_open_when_subscribed(&slot, &connection.link, &connection.hello).await;
+        self.renew_log_level(&slot, &plan, &connection.link, &connection.hello).await;
         let OpenConnection { link, hello, process, notices, .. } = &mut connection;
         let reason = tokio::select! {
             reason = link.closed() => self.lost(kind, &reason),
@@ -209,12 +233,33 @@ impl Upstream {
             () = self.follow(&slot, link, hello, notices) => "closed".to_owned(),
             () = self.pool.unused(&slot, self.config.connection_idle_limit()) => "idle".to_owned(),
             () = slot.ending() => "no longer needed".to_owned(),
+            () = plan.client_ended() => "its client has gone".to_owned(),
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
         // No call must find it any more.
         slot.end();
         tracing::debug!(server, kind, reason = &*self.redactor.redact(&reason), "connection closed");
         connection.close(reason).await;
+    }
+
+    /// Sets the log level that was set while the connection was opened. One that is set from now on
+    /// finds it open.
+    async fn renew_log_level(&self, slot: &Slot, plan: &Plan, link: &Arc<Link>, hello: &Hello) {
+        let mut sent = plan.log_level.clone();
+        loop {
+            let wanted = match (&plan.life, slot.key) {
+                (Some(life), _) => life.borrow().log_level.clone(),
+                (None, ConnectionKey::Shared(_)) => lock(&self.shared_log_level).clone(),
+                (None, _) => return,
+            };
+            match wanted.filter(|level| sent.as_ref() != Some(level)) {
+                Some(level) => {
+                    set_log_level(link, hello, &level, self.config.timeouts.call).await;
+                    sent = Some(level);
+                }
+                None => return,
+            }
+        }
     }
 
     /// Logs that the server has ended a connection of the pool; returns why.
@@ -254,6 +299,7 @@ impl Upstream {
                     // A list may hold what its client has told the server: it is not shown to others.
                     _ => {
                         is_due = kinds.contains(&ListKind::Tools);
+                        self.pass_on_list_changes(slot, &kinds);
                         tokio::time::sleep(LOOK_AGAIN).await;
                     }
                 },
@@ -265,6 +311,16 @@ impl Upstream {
     fn pass_on(&self, slot: &Slot, notice: Notice) {
         if let Some(source) = slot.key.source() {
             let _ = self.context.notices.try_send((self.name().into(), Notice { source, ..notice }));
+        }
+    }
+
+    /// Passes changes of the lists of prompts and resources on to the client of a connection. The entries
+    /// that it gets are those of the catalog connection, but it may read one of them again.
+    fn pass_on_list_changes(&self, slot: &Slot, kinds: &BTreeSet<ListKind>) {
+        let others = kinds.iter().filter(|kind| **kind != ListKind::Tools);
+        let methods: BTreeSet<&str> = others.map(|kind| kind.change_notification()).collect();
+        for method in methods {
+            self.pass_on(slot, Notice { method: method.to_owned(), params: None, source: UpdateSource::default() });
         }
     }
 
@@ -325,16 +381,20 @@ impl Upstream {
         OpenFailure::Era
     }
 
-    /// Waits a while until a client of a party can have a connection of its own. One that was given
-    /// up counts until its process is gone.
-    pub async fn wait_for_room(&self, party: Option<u64>) {
-        let limit = PoolLimit { most: self.config.connections.max, party };
-        let _ = tokio::time::timeout(ROOM_TIMEOUT, self.pool.has_room(limit)).await;
+    /// Waits a while until a client can have the connection of its calls. One that was given up counts
+    /// until its process is gone.
+    pub async fn wait_for_room(&self, client: &CallClient) {
+        let wanted = self.wanted(self.connection_key(client), client);
+        let _ = tokio::time::timeout(ROOM_TIMEOUT, self.pool.has_room(wanted)).await;
+    }
+
+    fn wanted(&self, key: ConnectionKey, client: &CallClient) -> Wanted {
+        let limit = PoolLimit { most: self.config.connections.max, party: client.party };
+        Wanted { key, is_exclusive: client.is_exclusive(), limit }
     }
 
     /// Closes the connections that belong to a client which has gone.
     pub(crate) fn release(&self, owner: ClientOwner) {
-        self.client_subscriptions.forget(UpdateSource::Client(owner));
         self.own_tool_lists.forget(owner);
         self.pool.release(owner);
     }
@@ -378,6 +438,7 @@ async fn set_log_level(link: &Arc<Link>, hello: &Hello, level: &str, timeout: Du
 struct Leaving<'a> {
     upstream: &'a Upstream,
     slot: &'a Arc<Slot>,
+    plan: &'a Plan,
 }
 
 impl Drop for Leaving<'_> {
@@ -385,5 +446,11 @@ impl Drop for Leaving<'_> {
         self.slot.end();
         self.slot.set_closed();
         self.upstream.pool.remove(self.slot);
+        // What was listed on it after its client had gone.
+        if let Some(UpdateSource::Client(owner)) = self.slot.key.source()
+            && (self.slot.is_released() || self.plan.has_client_ended())
+        {
+            self.upstream.own_tool_lists.forget(owner);
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Difference {
     Changed,
     /// The catalog connection does not have it; the client of the connection alone sees it.
     New,
-    /// Only the catalog connection has it; calls of it fail.
+    /// Only the catalog connection has it; the client of the connection does not see it.
     Missing,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn differences(catalog: &[Item], other: &[Item]) -> Vec<(String, Diff
 }
 
 /// Returns whether two definitions are the same JSON, whatever the order of keys.
-fn is_same(one: &Item, other: &Item) -> bool {
+pub(super) fn is_same(one: &Item, other: &Item) -> bool {
     let value = |item: &Item| serde_json::from_str::<Value>(item.raw.get()).ok();
     one.raw.get() == other.raw.get() || value(one) == value(other)
 }

@@ -1,7 +1,8 @@
-//! Tools that a server offers on the connection of one client and not on the catalog connection.
+//! Tools that a server offers on the connection of one client and not on the catalog connection, and the
+//! other way round.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -14,6 +15,7 @@ use pegboard_mcp::json::Raw;
 use super::{
     ClientOwner, Upstream,
     client::{ClientId, ConnectionKey},
+    differences::is_same,
 };
 use crate::{
     connection::Notice,
@@ -24,32 +26,38 @@ use crate::{
 /// held where unapproved tools are, and are not offered for approval.
 const MAX_REVIEWED: usize = 1000;
 
-/// The tools of one server that only the connection of one client has.
+/// How the tools on the connection of one client differ from those of the server's catalog connection.
 #[derive(Debug, Default)]
 pub struct OwnTools {
     /// The tools that the client may use.
     pub tools: Vec<Item>,
     /// The tools that are held until they are approved.
     pub held: Vec<Item>,
+    /// The names of the tools that only the catalog connection has.
+    pub missing: BTreeSet<String>,
 }
 
 impl OwnTools {
     fn is_empty(&self) -> bool {
-        self.tools.is_empty() && self.held.is_empty()
+        self.tools.is_empty() && self.held.is_empty() && self.missing.is_empty()
     }
 
     fn is_same(&self, other: &Self) -> bool {
         let texts = |items: &[Item]| items.iter().map(|item| item.raw.get().to_owned()).collect::<Vec<_>>();
-        texts(&self.tools) == texts(&other.tools) && texts(&self.held) == texts(&other.held)
+        texts(&self.tools) == texts(&other.tools)
+            && texts(&self.held) == texts(&other.held)
+            && self.missing == other.missing
     }
 
-    /// Returns the lists of the server with these tools at the end. A tool that the catalog connection has
-    /// by now stays as it is there.
+    /// Returns the lists of the server as this client sees them: without the tools that its connection does
+    /// not have, and with its own at the end. A tool that the catalog connection has by now stays as it is
+    /// there.
     pub fn added_to(&self, lists: &Lists) -> Lists {
         let known: HashSet<&str> = lists.tools.iter().chain(&*lists.held).map(|item| item.key.as_str()).collect();
         let with = |list: &[Item], more: &[Item]| {
+            let there = list.iter().filter(|item| !self.missing.contains(&item.key));
             let more = more.iter().filter(|item| !known.contains(item.key.as_str()));
-            Arc::new(list.iter().chain(more).cloned().collect::<Vec<_>>())
+            Arc::new(there.chain(more).cloned().collect::<Vec<_>>())
         };
         Lists { tools: with(&lists.tools, &self.tools), held: with(&lists.held, &self.held), ..lists.clone() }
     }
@@ -62,7 +70,7 @@ pub(super) struct OwnToolLists {
     clients: Mutex<HashMap<ClientOwner, (ClientId, Arc<OwnTools>)>>,
     /// The number of clients, so that requests need no lock where there are none.
     count: AtomicUsize,
-    /// All such tools, as the first client got them, for approval.
+    /// All such tools, as a client got them last, for approval.
     reviewed: Mutex<BTreeMap<String, Item>>,
 }
 
@@ -109,28 +117,33 @@ impl OwnToolLists {
         Arc::new(offered.iter().chain(more).cloned().collect())
     }
 
-    /// Adds tools to those that are compared; returns whether one is new.
+    /// Adds tools to those that are compared; returns whether one is new or has another definition.
     fn add_reviewed(&self, tools: &[Item]) -> bool {
         let mut reviewed = lock(&self.reviewed);
-        let before = reviewed.len();
+        let mut is_changed = false;
         for tool in tools {
-            if reviewed.len() < MAX_REVIEWED {
-                reviewed.entry(tool.key.clone()).or_insert_with(|| tool.clone());
+            let is_known = match reviewed.get(&tool.key) {
+                Some(known) => is_same(known, tool),
+                None => reviewed.len() >= MAX_REVIEWED,
+            };
+            if !is_known {
+                reviewed.insert(tool.key.clone(), tool.clone());
+                is_changed = true;
             }
         }
-        reviewed.len() != before
+        is_changed
     }
 }
 
 impl Upstream {
-    /// Returns the tools that only the connection of this client has. `capabilities` are those that the
+    /// Returns how the tools on the connection of this client differ. `capabilities` are those that the
     /// client has declared, as in [`CallClient`](super::CallClient).
     pub fn own_tools(&self, owner: ClientOwner, capabilities: impl FnOnce() -> Raw) -> Option<Arc<OwnTools>> {
         self.own_tool_lists.find(owner, capabilities)
     }
 
-    /// Remembers the tools that only this connection has, if it is the connection of a client, and announces
-    /// a change.
+    /// Remembers the tools that only this connection has and those that it does not have, if it is the
+    /// connection of a client, and announces a change.
     pub(super) async fn remember_own_tools(
         &self,
         key: ConnectionKey,
@@ -140,12 +153,14 @@ impl Upstream {
         let ConnectionKey::Client(client) = key else { return };
         let lists = self.lists();
         let known: HashSet<&str> = lists.offered.iter().map(|item| item.key.as_str()).collect();
+        let here: HashSet<&str> = offered.iter().map(|item| item.key.as_str()).collect();
+        let missing = known.iter().filter(|name| !here.contains(*name)).map(|name| (*name).to_owned()).collect();
         let own: Vec<Item> = offered.iter().filter(|item| !known.contains(item.key.as_str())).cloned().collect();
         if self.approvals().is_some() && self.own_tool_lists.add_reviewed(&own) {
             self.review_pins().await;
         }
         let (held, tools) = own.into_iter().partition(is_held);
-        if self.own_tool_lists.set(client, OwnTools { tools, held })
+        if self.own_tool_lists.set(client, OwnTools { tools, held, missing })
             && let Some(source) = key.source()
         {
             let notice = Notice { method: "notifications/tools/list_changed".to_owned(), params: None, source };
@@ -166,7 +181,7 @@ mod tests {
     }
 
     fn own(tools: &[&str]) -> OwnTools {
-        OwnTools { tools: items(tools), held: Vec::new() }
+        OwnTools { tools: items(tools), ..OwnTools::default() }
     }
 
     #[test]
@@ -190,7 +205,8 @@ mod tests {
     #[test]
     fn tools_of_the_catalog_stay_as_they_are() {
         let lists = Lists { tools: items(&["a"]).into(), held: items(&["b"]).into(), ..Lists::default() };
-        let shown = OwnTools { tools: items(&["b", "c"]), held: items(&["a", "d"]) }.added_to(&lists);
+        let own = OwnTools { tools: items(&["b", "c"]), held: items(&["a", "d"]), ..OwnTools::default() };
+        let shown = own.added_to(&lists);
         let keys = |items: &[Item]| items.iter().map(|item| item.key.clone()).collect::<Vec<_>>();
         assert_eq!(
             (keys(&shown.tools), keys(&shown.held)),
@@ -199,13 +215,27 @@ mod tests {
     }
 
     #[test]
-    fn tools_for_approval_are_bounded_and_kept_as_they_came_first() {
+    fn tools_that_the_connection_does_not_have_are_not_listed() {
+        let lists = Lists { tools: items(&["a", "b"]).into(), held: items(&["c"]).into(), ..Lists::default() };
+        let missing = ["a", "c", "gone"].map(str::to_owned).into();
+        let shown = OwnTools { tools: items(&["d"]), missing, ..OwnTools::default() }.added_to(&lists);
+        let keys: Vec<&str> = shown.tools.iter().map(|item| item.key.as_str()).collect();
+        assert_eq!((keys, shown.held.len()), (vec!["b", "d"], 0));
+    }
+
+    #[test]
+    fn tools_for_approval_are_bounded_and_as_they_came_last() {
         let lists = OwnToolLists::default();
         let offered = Arc::new(items(&["a"]));
         assert!(Arc::ptr_eq(&lists.with_reviewed(&offered), &offered));
         assert!(lists.add_reviewed(&items(&["a", "b"])) && !lists.add_reviewed(&items(&["b"])));
         let keys: Vec<String> = lists.with_reviewed(&offered).iter().map(|item| item.key.clone()).collect();
         assert_eq!(keys, ["a", "b"]);
+        // One that changes after its approval waits for another one.
+        let changed = raw(&json!({"name": "b", "description": "other"}));
+        let changed = [Item { key: "b".to_owned(), raw: changed.into() }];
+        assert!(lists.add_reviewed(&changed) && !lists.add_reviewed(&changed));
+        assert_eq!(lists.with_reviewed(&offered)[1].raw.get(), changed[0].raw.get());
         let many: Vec<String> = (0..2 * MAX_REVIEWED).map(|number| number.to_string()).collect();
         lists.add_reviewed(&items(&many.iter().map(String::as_str).collect::<Vec<_>>()));
         assert_eq!(lists.with_reviewed(&Arc::default()).len(), MAX_REVIEWED);

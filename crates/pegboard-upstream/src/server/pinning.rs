@@ -108,15 +108,21 @@ impl Upstream {
         } else {
             self.log_reports(&reports);
         }
-        {
+        let is_other_stamp = {
             let mut pinned = lock(&self.pinned);
             if !is_unwritten {
                 pinned.written = Some(Instant::now());
             }
+            let is_other = pinned.stamp != stamp;
             (pinned.stamp, pinned.is_unwritten) = (stamp, is_unwritten);
             if *pinned.reports != reports {
                 pinned.reports = Arc::new(reports);
             }
+            is_other
+        };
+        // Whoever notices an approval first: connections of clients have lists of their own to compare.
+        if is_other_stamp {
+            self.approvals_changed.send_modify(|changes| *changes += 1);
         }
         let is_held = |item: &&Item| held.contains(&item.key);
         let now: Vec<Item> = lists.offered.iter().filter(is_held).cloned().collect();
@@ -181,11 +187,7 @@ impl Upstream {
                 let pinned = lock(&self.pinned);
                 (stamp != pinned.stamp, pinned.is_unwritten)
             };
-            let is_changed = (is_other || is_unwritten) && self.review_pins().await;
-            if is_other {
-                self.approvals_changed.send_modify(|changes| *changes += 1);
-            }
-            if is_changed {
+            if (is_other || is_unwritten) && self.review_pins().await {
                 tracing::info!(server = self.name(), "approvals changed");
                 self.context.changed();
             }

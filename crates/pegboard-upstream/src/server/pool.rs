@@ -4,15 +4,21 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use pegboard_core::locks::lock;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
-use super::client::{ClientOwner, ConnectionKey, UpdateSource};
+use super::{
+    client::{ClientOwner, ConnectionKey, UpdateSource},
+    subscriptions::set_watched,
+};
 use crate::{
     connection::{CallError, Link},
     handshake::Hello,
@@ -25,11 +31,13 @@ pub(super) struct Pool {
     /// How many there are, with those that are being closed. Waiting for a number must not need the
     /// lock of the slots, under which numbers are sent.
     count: watch::Sender<PoolCount>,
+    /// Signals that a call has left its connection.
+    freed: Arc<Notify>,
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { slots: Mutex::default(), count: watch::Sender::new(PoolCount::default()) }
+        Self { slots: Mutex::default(), count: watch::Sender::new(PoolCount::default()), freed: Arc::default() }
     }
 }
 
@@ -55,10 +63,16 @@ pub(super) struct Slot {
     party: Option<u64>,
     state: watch::Sender<SlotState>,
     calls: AtomicUsize,
+    /// Signals that a call has left.
+    freed: Arc<Notify>,
     used: Mutex<Instant>,
     is_ending: watch::Sender<bool>,
+    /// Whether its client has gone.
+    is_released: AtomicBool,
     /// The resources that its client has subscribed to, for a modern server.
     pub(super) watched: watch::Sender<Vec<String>>,
+    /// The subscriptions that were sent on it. Locked while one is sent, so that they keep their order.
+    pub(super) subscribed: tokio::sync::Mutex<BTreeSet<String>>,
     /// Tools that differ here from their approved definition.
     held: Mutex<BTreeSet<String>>,
 }
@@ -107,28 +121,67 @@ impl PoolLimit {
     }
 }
 
+/// What a call wants of the pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) key: ConnectionKey,
+    /// Whether the connection serves one call at a time: of one that is busy, a lease is made instead.
+    pub(super) is_exclusive: bool,
+    pub(super) limit: PoolLimit,
+}
+
+/// The place of a call in the pool.
+enum Place<'a> {
+    /// A connection that is there.
+    Known(&'a Arc<Slot>),
+    /// One that is to be opened.
+    New(ConnectionKey),
+    /// There are too many.
+    None,
+}
+
+impl Wanted {
+    fn place(self, slots: &[Arc<Slot>]) -> Place<'_> {
+        let Self { key, is_exclusive, limit } = self;
+        let known = slots.iter().find(|slot| slot.key == key && key != ConnectionKey::Lease && slot.is_usable());
+        if let Some(slot) = known.filter(|slot| !is_exclusive || !key.is_own() || !slot.is_busy()) {
+            return Place::Known(slot);
+        }
+        let key = if known.is_some() { ConnectionKey::Lease } else { key };
+        if key.is_own() && !limit.allows_one_more(slots) { Place::None } else { Place::New(key) }
+    }
+}
+
+/// The error of a call that gets no connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolFull {
+    most: usize,
+    /// Whether a connection of a single client is being closed: it counts until its process is gone.
+    pub(super) is_making_room: bool,
+}
+
+impl From<PoolFull> for CallError {
+    fn from(PoolFull { most, .. }: PoolFull) -> Self {
+        Self::TooManyConnections { most }
+    }
+}
+
 impl Pool {
-    /// Returns the connection with this key, reserved for a call, and whether it is to be opened.
-    /// Of an exclusive connection that is busy, a lease is returned instead.
+    /// Returns the wanted connection, reserved for a call, and whether it is to be opened.
     ///
     /// # Errors
     /// When there are too many.
-    pub(super) fn reserve(
-        &self,
-        key: ConnectionKey,
-        is_exclusive: bool,
-        limit: PoolLimit,
-    ) -> Result<(InUse, bool), CallError> {
+    pub(super) fn reserve(&self, wanted: Wanted) -> Result<(InUse, bool), PoolFull> {
         let mut slots = lock(&self.slots);
-        let known = slots.iter().find(|slot| slot.key == key && key != ConnectionKey::Lease && slot.is_usable());
-        if let Some(slot) = known.filter(|slot| !is_exclusive || !key.is_own() || !slot.is_busy()) {
-            return Ok((InUse::new(slot), false));
-        }
-        let key = if known.is_some() { ConnectionKey::Lease } else { key };
-        if key.is_own() && !limit.allows_one_more(&slots) {
-            return Err(CallError::TooManyConnections { most: limit.most });
-        }
-        let slot = Arc::new(Slot::new(key, limit.party));
+        let key = match wanted.place(&slots) {
+            Place::Known(slot) => return Ok((InUse::new(slot), false)),
+            Place::New(key) => key,
+            Place::None => {
+                let is_making_room = slots.iter().any(|slot| slot.key.is_own() && slot.is_ending());
+                return Err(PoolFull { most: wanted.limit.most, is_making_room });
+            }
+        };
+        let slot = Arc::new(Slot::new(key, wanted.limit.party, Arc::clone(&self.freed)));
         slots.push(Arc::clone(&slot));
         self.count.send_replace(PoolCount::of(&slots));
         Ok((InUse::new(&slot), true))
@@ -143,22 +196,26 @@ impl Pool {
 
     /// Ends the connections of a client.
     pub(super) fn release(&self, owner: ClientOwner) {
-        lock(&self.slots).iter().filter(|slot| slot.key.belongs_to(owner)).for_each(|slot| slot.end());
+        lock(&self.slots).iter().filter(|slot| slot.key.belongs_to(owner)).for_each(|slot| slot.release());
     }
 
     /// Sets the resources that the clients of connections have subscribed to.
-    pub(super) fn watch(&self, source: UpdateSource, uris: &[String]) {
+    pub(super) fn watch(&self, source: UpdateSource, wanted: impl Fn() -> Vec<String>) {
         let slots = lock(&self.slots);
-        slots.iter().filter(|slot| slot.key.source() == Some(source)).for_each(|slot| {
-            slot.watched.send_replace(uris.to_vec());
-        });
+        let concerned = slots.iter().filter(|slot| slot.key.source() == Some(source));
+        concerned.for_each(|slot| set_watched(&slot.watched, &wanted));
     }
 
     /// Returns the open connections that `is_it` selects by their key.
     pub(super) fn open(&self, is_it: impl Fn(ConnectionKey) -> bool) -> Vec<(Arc<Link>, Arc<Hello>)> {
+        self.open_slots(is_it).into_iter().map(|(_, link, hello)| (link, hello)).collect()
+    }
+
+    /// Returns the open connections that `is_it` selects by their key, with their places.
+    pub(super) fn open_slots(&self, is_it: impl Fn(ConnectionKey) -> bool) -> Vec<(Arc<Slot>, Arc<Link>, Arc<Hello>)> {
         let slots = lock(&self.slots);
         let open = |slot: &Arc<Slot>| match &*slot.state.borrow() {
-            SlotState::Open(link, hello) => Some((Arc::clone(link), Arc::clone(hello))),
+            SlotState::Open(link, hello) => Some((Arc::clone(slot), Arc::clone(link), Arc::clone(hello))),
             SlotState::Opening | SlotState::Failed(_) => None,
         };
         slots.iter().filter(|slot| is_it(slot.key) && !slot.is_ending()).filter_map(open).collect()
@@ -189,18 +246,20 @@ impl Pool {
         }
     }
 
-    /// Returns whether a connection of a single client is being closed.
-    pub(super) fn is_making_room(&self) -> bool {
-        lock(&self.slots).iter().any(|slot| slot.key.is_own() && slot.is_ending())
-    }
-
-    /// Waits until there is room for one more connection of a single client.
-    pub(super) async fn has_room(&self, limit: PoolLimit) {
+    /// Waits until a call can have the wanted connection: until there is room for one more, or its
+    /// client's own one is not busy any more.
+    pub(super) async fn has_room(&self, wanted: Wanted) {
         let mut count = self.count.subscribe();
         loop {
+            let mut freed = std::pin::pin!(self.freed.notified());
+            freed.as_mut().enable();
             count.mark_unchanged();
-            if limit.allows_one_more(&lock(&self.slots)) || count.changed().await.is_err() {
+            if !matches!(wanted.place(&lock(&self.slots)), Place::None) {
                 return;
+            }
+            tokio::select! {
+                changed = count.changed() => if changed.is_err() { return },
+                () = freed => {}
             }
         }
     }
@@ -212,15 +271,18 @@ impl Pool {
 }
 
 impl Slot {
-    fn new(key: ConnectionKey, party: Option<u64>) -> Self {
+    fn new(key: ConnectionKey, party: Option<u64>, freed: Arc<Notify>) -> Self {
         Self {
             key,
             party,
+            freed,
             state: watch::Sender::new(SlotState::Opening),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             is_ending: watch::Sender::new(false),
+            is_released: AtomicBool::new(false),
             watched: watch::Sender::new(Vec::new()),
+            subscribed: tokio::sync::Mutex::default(),
             held: Mutex::default(),
         }
     }
@@ -274,6 +336,17 @@ impl Slot {
         self.is_ending.send_replace(true);
     }
 
+    /// Ends the connection, because its client has gone.
+    pub(super) fn release(&self) {
+        self.is_released.store(true, Ordering::Relaxed);
+        self.end();
+    }
+
+    /// Returns whether the client of the connection has gone.
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released.load(Ordering::Relaxed)
+    }
+
     /// Waits until the connection is to be ended.
     pub(super) async fn ending(&self) {
         let _ = self.is_ending.subscribe().wait_for(|is_ending| *is_ending).await;
@@ -323,6 +396,7 @@ impl Drop for InUse {
         if self.0.key == ConnectionKey::Lease {
             self.0.end();
         }
+        self.0.freed.notify_waiters();
     }
 }
 
@@ -344,20 +418,26 @@ mod tests {
             party: None,
             capabilities: raw(&json!({})),
             log_level: None,
+            life: None,
             events: None,
             inbox: None,
         };
         client.own_key()
     }
 
+    /// What a call of a client wants.
+    fn wanted(key: ConnectionKey, is_exclusive: bool) -> Wanted {
+        Wanted { key, is_exclusive, limit: LIMIT }
+    }
+
     #[tokio::test]
     async fn a_client_has_one_connection_and_a_lease_is_for_one_call() {
         let pool = Pool::default();
-        let (first, is_new) = pool.reserve(session(1), false, LIMIT).expect("there is room");
+        let (first, is_new) = pool.reserve(wanted(session(1), false)).expect("there is room");
         assert!(is_new);
-        let (second, is_new) = pool.reserve(session(1), false, LIMIT).expect("it is there");
+        let (second, is_new) = pool.reserve(wanted(session(1), false)).expect("it is there");
         assert!(!is_new && Arc::ptr_eq(first.slot(), second.slot()));
-        let leases = [(); 2].map(|()| pool.reserve(ConnectionKey::Lease, true, LIMIT).expect("there is room"));
+        let leases = [(); 2].map(|()| pool.reserve(wanted(ConnectionKey::Lease, true)).expect("there is room"));
         assert!(leases.iter().all(|(_, is_new)| *is_new));
         let slot = Arc::clone(leases[0].0.slot());
         assert!(!slot.is_ending());
@@ -366,18 +446,18 @@ mod tests {
         assert_eq!(pool.counts(), (0, 3), "closing ones count until they are gone");
         pool.release(ClientOwner::Session(1));
         assert!(first.slot().is_ending());
-        let (_, is_new) = pool.reserve(session(1), false, LIMIT).expect("there is room");
+        let (_, is_new) = pool.reserve(wanted(session(1), false)).expect("there is room");
         assert!(is_new, "one that ends is not used");
     }
 
     #[tokio::test]
     async fn a_busy_exclusive_connection_is_not_shared_by_calls() {
         let pool = Pool::default();
-        let (first, _) = pool.reserve(session(1), true, LIMIT).expect("there is room");
-        let (second, is_new) = pool.reserve(session(1), true, LIMIT).expect("there is room");
+        let (first, _) = pool.reserve(wanted(session(1), true)).expect("there is room");
+        let (second, is_new) = pool.reserve(wanted(session(1), true)).expect("there is room");
         assert_eq!((second.slot().key, is_new), (ConnectionKey::Lease, true));
         drop(first);
-        let (third, is_new) = pool.reserve(session(1), true, LIMIT).expect("it is there");
+        let (third, is_new) = pool.reserve(wanted(session(1), true)).expect("it is there");
         assert_eq!((third.slot().key, is_new), (session(1), false));
     }
 
@@ -388,7 +468,8 @@ mod tests {
             let pool = Pool::default();
             let mut kept = Vec::new();
             let reserve = |(number, party): (usize, &Option<u64>)| {
-                let reserved = pool.reserve(session(number as u64), false, PoolLimit { most, party: *party });
+                let limit = PoolLimit { most, party: *party };
+                let reserved = pool.reserve(Wanted { key: session(number as u64), is_exclusive: false, limit });
                 let is_refused = reserved.is_err();
                 kept.extend(reserved);
                 is_refused
@@ -400,34 +481,52 @@ mod tests {
         assert_eq!(refused(1, &[Some(1), Some(2)]), [false, true]);
         let pool = Pool::default();
         let shared = ConnectionKey::Shared(Era::Legacy);
-        let _held = [session(1), shared].map(|key| pool.reserve(key, false, PoolLimit { most: 1, party: None }));
+        let limit = PoolLimit { most: 1, party: None };
+        let _held = [session(1), shared].map(|key| pool.reserve(Wanted { key, is_exclusive: false, limit }));
         assert_eq!(pool.counts(), (1, 1), "a shared one does not count");
     }
 
     #[tokio::test]
     async fn room_is_there_when_a_closed_connection_is_gone() {
         let (pool, limit) = (Pool::default(), PoolLimit { most: 4, party: Some(1) });
+        let wanted = |number| Wanted { key: session(number), is_exclusive: false, limit };
         let mut held: Vec<InUse> =
-            (0..3).map(|number| pool.reserve(session(number), false, limit).expect("there is room").0).collect();
-        assert!(pool.reserve(session(9), false, limit).is_err(), "the party has its share");
-        assert!(!pool.is_making_room());
+            (0..3).map(|number| pool.reserve(wanted(number)).expect("there is room").0).collect();
+        let full = pool.reserve(wanted(9)).expect_err("the party has its share");
+        assert!(!full.is_making_room);
         let slot = Arc::clone(held[0].slot());
         pool.release(ClientOwner::Session(0));
         drop(held.remove(0));
-        assert!(pool.is_making_room() && pool.reserve(session(9), false, limit).is_err());
-        let mut waiting = std::pin::pin!(pool.has_room(limit));
+        assert!(pool.reserve(wanted(9)).expect_err("it is not gone yet").is_making_room);
+        let mut waiting = std::pin::pin!(pool.has_room(wanted(9)));
         let mut poll =
             async || std::future::poll_fn(|context| std::task::Poll::Ready(waiting.as_mut().poll(context))).await;
         assert!(poll().await.is_pending());
         pool.remove(&slot);
         assert!(poll().await.is_ready());
-        assert!(pool.reserve(session(9), false, limit).is_ok());
+        assert!(pool.reserve(wanted(9)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn room_is_there_when_the_connection_of_the_client_is_free() {
+        let pool = Pool::default();
+        let wanted = Wanted { key: session(1), is_exclusive: true, limit: PoolLimit { most: 1, party: None } };
+        let (busy, _) = pool.reserve(wanted).expect("there is room");
+        assert!(pool.reserve(wanted).is_err(), "one call at a time");
+        let mut waiting = std::pin::pin!(pool.has_room(wanted));
+        let mut poll =
+            async || std::future::poll_fn(|context| std::task::Poll::Ready(waiting.as_mut().poll(context))).await;
+        assert!(poll().await.is_pending());
+        drop(busy);
+        assert!(poll().await.is_ready());
+        let (again, is_new) = pool.reserve(wanted).expect("it is free");
+        assert_eq!((again.slot().key, is_new), (session(1), false));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_unused_connection_ends_and_a_busy_one_does_not() {
         let (pool, limit) = (Pool::default(), Duration::from_secs(10));
-        let (in_use, _) = pool.reserve(session(1), false, LIMIT).expect("there is room");
+        let (in_use, _) = pool.reserve(wanted(session(1), false)).expect("there is room");
         let slot = Arc::clone(in_use.slot());
         let busy = tokio::time::timeout(limit * 3, pool.unused(&slot, limit)).await;
         assert!(busy.is_err() && !slot.is_ending());

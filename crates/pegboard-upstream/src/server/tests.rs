@@ -9,9 +9,10 @@ use serde_json::json;
 use super::*;
 use crate::{
     CallerKey,
+    config::ConnectionMode,
     connection::Call,
     fleet::{Fleet, FleetOptions},
-    transport::local::{AnswerFuture, LocalServer},
+    transport::local::{AnswerFuture, LocalClient, LocalServer},
 };
 
 /// A server that can be made to say nothing any more.
@@ -25,6 +26,7 @@ struct Puppet {
     /// How often it was greeted.
     starts: AtomicU64,
     calls: AtomicU64,
+    client: Mutex<Option<LocalClient>>,
 }
 
 impl Puppet {
@@ -42,6 +44,11 @@ impl Puppet {
 
     fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection.
+    fn crash(&self) {
+        lock(&self.client).take().expect("it is connected").close("it has ended");
     }
 }
 
@@ -76,6 +83,10 @@ impl LocalServer for Puppet {
 
     fn another(&self) -> Option<Arc<dyn LocalServer>> {
         Some(Arc::new(Self::default()))
+    }
+
+    fn connected(&self, client: LocalClient) {
+        *lock(&self.client) = Some(client);
     }
 }
 
@@ -146,6 +157,7 @@ async fn a_server_that_ignores_the_legacy_handshake_delays_one_call() {
         party: None,
         capabilities: raw(&json!({})),
         log_level: None,
+        life: None,
         events: None,
         inbox: None,
     };
@@ -446,4 +458,162 @@ async fn restarts_take_turns_too() {
     assert_eq!(restarted(), 1);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(restarted(), 2, "one that hangs does not keep the other waiting for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_called_does_not_wait_for_its_turn_to_restart() {
+    let (fleet, puppets) = in_turns(1, &["a", "b"]);
+    puppets[0].is_hanging.store(false, Ordering::Relaxed);
+    let server = &fleet.servers()[1];
+    reach(server, "ready").await;
+    reach(&fleet.servers()[0], "ready").await;
+    // Other servers take all places for ever.
+    let _places = Arc::clone(&server.context.starts).acquire_owned().await.expect("a place");
+    puppets[1].crash();
+    reach(server, "failed").await;
+    let refused = RpcError::new(RpcError::INVALID_PARAMS, "no").to_string();
+    assert_eq!(call(server).await, refused, "it has answered");
+    assert_eq!(puppets[1].starts(), 2);
+}
+
+/// A client with connections of its own.
+fn own_client(era: Era, life: &watch::Sender<ClientLife>) -> CallClient {
+    CallClient {
+        era,
+        owner: Some(ClientOwner::Session(1)),
+        party: None,
+        capabilities: raw(&json!({})),
+        log_level: life.borrow().log_level.clone(),
+        life: Some(life.subscribe()),
+        events: None,
+        inbox: None,
+    }
+}
+
+/// Calls the tool `a` for a client.
+async fn call_for(server: &Arc<Upstream>, client: &CallClient) -> Result<Raw, CallError> {
+    let make = |_: &Hello| Call::new("tools/call", Fields::new().with("name", "a"), TIMEOUT);
+    server.call_as(client, CallerKey::default(), make).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_connection_of_a_client_ends_with_it() {
+    let (fleet, _puppet) = fleet(|config| config.connections.mode = ConnectionMode::Own);
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    let life = watch::Sender::new(ClientLife::default());
+    let client = own_client(Era::Modern, &life);
+    let _ = call_for(server, &client).await;
+    assert_eq!(server.pool.counts(), (0, 1));
+    life.send_modify(|life| life.has_ended = true);
+    server.pool.emptied().await;
+    // A call that waited for its turn is late.
+    let _ = call_for(server, &client).await;
+    server.pool.emptied().await;
+}
+
+/// A legacy server. While its second connection is opened, the client sets another log level.
+#[derive(Debug, Default)]
+struct Logger {
+    levels: Arc<Mutex<Vec<String>>>,
+    life: Arc<watch::Sender<ClientLife>>,
+}
+
+impl LocalServer for Logger {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            match method {
+                "initialize" => {
+                    let capabilities = json!({"logging": {}, "tools": {}});
+                    Ok(raw(&json!({"protocolVersion": "2025-11-25", "capabilities": capabilities})))
+                }
+                "tools/list" => Ok(raw(&json!({"tools": []}))),
+                "tools/call" => Ok(raw(&json!({"content": []}))),
+                "logging/setLevel" => {
+                    let level = Fields::of_optional(params.as_deref()).text("level").unwrap_or_default();
+                    lock(&self.levels).push(level);
+                    self.life.send_modify(|life| life.log_level = Some("error".to_owned()));
+                    Ok(raw(&json!({})))
+                }
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self { levels: Arc::clone(&self.levels), life: Arc::clone(&self.life) }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_level_that_is_set_while_a_connection_opens_is_not_lost() {
+    let logger = Arc::new(Logger::default());
+    let (levels, life) = (Arc::clone(&logger.levels), Arc::clone(&logger.life));
+    let mut config = ServerConfig::new("s", TransportConfig::Local(logger));
+    config.connections.mode = ConnectionMode::Own;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    life.send_modify(|life| life.log_level = Some("debug".to_owned()));
+    call_for(server, &own_client(Era::Legacy, &life)).await.expect("an answer");
+    while lock(&levels).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*lock(&levels), ["debug", "error"]);
+}
+
+/// A modern server that takes a while to agree to a subscription. A call says whether it has.
+#[derive(Debug, Default)]
+struct Publisher {
+    has_agreed: AtomicBool,
+    client: Mutex<Option<LocalClient>>,
+}
+
+impl LocalServer for Publisher {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            match method {
+                "server/discover" => {
+                    let capabilities = json!({"tools": {}, "resources": {"subscribe": true}});
+                    Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})))
+                }
+                "tools/list" => Ok(raw(&json!({"tools": []}))),
+                "resources/list" => Ok(raw(&json!({"resources": []}))),
+                "resources/templates/list" => Ok(raw(&json!({"resourceTemplates": []}))),
+                "tools/call" => Ok(raw(&json!({"hasAgreed": self.has_agreed.load(Ordering::Relaxed)}))),
+                "subscriptions/listen" => {
+                    tokio::time::sleep(AGREEING / 2).await;
+                    let wanted = Fields::of_optional(params.as_deref()).object("notifications").unwrap_or_default();
+                    self.has_agreed.store(true, Ordering::Relaxed);
+                    let client = lock(&self.client).clone().expect("it is connected");
+                    let agreed = raw(&json!({"notifications": wanted}));
+                    client.notify("notifications/subscriptions/acknowledged", Some(agreed));
+                    std::future::pending().await
+                }
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self::default()))
+    }
+
+    fn connected(&self, client: LocalClient) {
+        *lock(&self.client) = Some(client);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_used_once_the_server_has_agreed_to_its_subscriptions() {
+    let mut config = ServerConfig::new("s", TransportConfig::Local(Arc::new(Publisher::default())));
+    config.connections.mode = ConnectionMode::Own;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    let life = watch::Sender::new(ClientLife::default());
+    let client = own_client(Era::Modern, &life);
+    fleet.add_subscription("s", client.owner, Era::Modern, "toy://text");
+    let answer = call_for(server, &client).await.expect("an answer");
+    assert_eq!(answer.get(), r#"{"hasAgreed":true}"#);
 }

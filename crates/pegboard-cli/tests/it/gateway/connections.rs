@@ -52,11 +52,26 @@ async fn has_servers(served: &Served, count: usize) {
 async fn processes_ask_the_client_that_they_belong_to() {
     let served = Served::start("asked-apart", &config("legacy", &json!({"connections": "own"}))).await;
     let clients = [served.legacy().await, served.legacy().await, served.legacy().await];
-    for round in 0..rounds() {
-        let [ann, bob, cat] = ["ann", "bob", "cat"].map(|name| format!("{name}-{round}"));
-        tokio::join!(ask(&clients[0], &ann), ask(&clients[1], &bob), ask(&clients[2], &cat));
+    let others = [served.legacy().await, served.legacy().await];
+    let asking = async {
+        for round in 0..rounds() {
+            let [ann, bob, cat] = ["ann", "bob", "cat"].map(|name| format!("{name}-{round}"));
+            tokio::join!(ask(&clients[0], &ann), ask(&clients[1], &bob), ask(&clients[2], &cat));
+        }
+    };
+    // Others call all the time.
+    let call = async |client: &Legacy| {
+        for number in 0.. {
+            let said = format!("call {number}");
+            assert!(text(&client.call("echo", json!({"message": said})).await).contains(&said));
+        }
+    };
+    tokio::select! {
+        () = asking => {}
+        () = call(&others[0]) => {}
+        () = call(&others[1]) => {}
     }
-    has_servers(&served, 4).await;
+    has_servers(&served, 6).await;
 }
 
 #[tokio::test]

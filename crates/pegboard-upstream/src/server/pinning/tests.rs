@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::*;
 use crate::{
     config::ServerConfig,
-    server::{FleetContext, StartPhase},
+    server::{ClientSubscriptions, FleetContext, StartPhase},
 };
 
 /// A folder for one test, gone afterwards.
@@ -36,6 +36,7 @@ impl Place {
             secrets: crate::redact::SharedSecrets::default(),
             reserved: std::sync::Mutex::default(),
             starts: Arc::new(Semaphore::new(1)),
+            subscriptions: ClientSubscriptions::default(),
         };
         Upstream::new(config, Arc::new(context))
     }
@@ -218,6 +219,24 @@ async fn approvals_of_others_are_taken_over() {
         () = approved => {}
     }
     check(&server, &["a"], &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_that_sees_an_approval_first_tells_the_connections_of_clients() {
+    let place = Place::new("signalled");
+    let server = place.server(|_| {});
+    server.accept_lists(lists(&["a"])).await;
+    tokio::time::advance(LOOK).await;
+    server.accept_lists(lists(&["a: other"])).await;
+    let mut approvals = server.approvals_changed.subscribe();
+    server.review_pins().await;
+    assert!(!approvals.has_changed().expect("it is there"), "nobody has approved anything");
+    place.approve_all();
+    server.accept_lists(lists(&["a: other"])).await;
+    assert!(approvals.has_changed().expect("it is there"));
+    approvals.mark_unchanged();
+    let watched = tokio::time::timeout(LOOK * 5, server.watch_approvals()).await;
+    assert!(watched.is_err() && !approvals.has_changed().expect("it is there"), "once is enough");
 }
 
 #[tokio::test(start_paused = true)]
