@@ -540,6 +540,21 @@ async fn the_console_calls_tools_like_a_client() {
 }
 
 #[tokio::test]
+async fn a_call_of_a_hidden_tool_looks_like_that_of_a_missing_one() {
+    let servers = vec![Server::new(&["echo", "secret"]).config("one"), Server::new(&["echo"]).config("two")];
+    let world = World::new(servers, GatewaySettings { tokens: tokens(), ..plain() }).await;
+    let (admin, guest) = (Console::of(&world, ADMIN), Console::of(&world, GUEST));
+    let server_of = async |console: &Console, name: &str| {
+        console.post("call", json!({"name": name, "arguments": {}})).await.1["server"].clone()
+    };
+    for name in ["one___secret", "two___echo", "two___none"] {
+        assert_eq!(server_of(&guest, name).await, Value::Null, "{name}");
+    }
+    assert_eq!(server_of(&guest, "one___echo").await, "one");
+    assert_eq!(server_of(&admin, "two___echo").await, "two");
+}
+
+#[tokio::test]
 async fn servers_are_stopped_and_started() {
     let world =
         World::new(vec![Server::new(&["echo"]).config("one"), Server::new(&["other"]).config("two")], plain()).await;
