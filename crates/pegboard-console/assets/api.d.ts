@@ -794,6 +794,7 @@ export type CaseRequest = {
 /** A ranker on the cases. */
 export type CaseScore = {
   readonly ranker: string;
+  /** The share of the expected tools of a case that are among the first hits, on average over the cases. */
   readonly recallAt1: number | null;
   readonly recallAt5: number | null;
   readonly recallAt10: number | null;

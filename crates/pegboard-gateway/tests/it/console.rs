@@ -3,7 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::http::Method;
-use pegboard_core::{Ranker, Reason, Selection};
+use pegboard_core::{
+    Catalog, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool, VectorSource, Vectors,
+    vectors::{BoxFuture, QueryTexts, VectorSourceStatus},
+};
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_engine::{Hinted, Keyword};
 use pegboard_gateway::{
@@ -677,6 +680,13 @@ async fn cases_measure_the_rankers() {
     let (status, saved) = console.post("cases", json!({"query": "open an issue", "expected": ["create_issue"]})).await;
     assert_eq!(status, 200, "{saved}");
     console.post("cases", json!({"query": "zzz", "expected": ["gone", "pay"]})).await;
+    let several = json!({"query": "repository", "expected": ["create_issue", "list_issues", "pay", "gone"]});
+    let (_, several) = console.post("cases", several).await;
+    let recall = console.get("cases").await["scores"][0].clone();
+    // All of the first case, nothing of the second, half of the third.
+    assert_eq!((&recall["recallAt1"], &recall["recallAt10"]), (&json!(0.4167), &json!(0.5)));
+    let path = format!("cases/{}", several["id"].as_str().expect("an id"));
+    assert_eq!(console.ask(Method::DELETE, &path, &[], &Value::Null).await.0, 200);
     let cases = console.get("cases").await;
     let scores = cases["scores"].as_array().expect("scores");
     assert_eq!((&scores[0]["ranker"], &scores[0]["recallAt1"]), (&json!("keyword"), &json!(0.5)));
@@ -694,6 +704,58 @@ async fn cases_measure_the_rankers() {
     }
     assert_eq!(console.ask(Method::DELETE, &format!("cases/{id}"), &[], &Value::Null).await.0, 200);
     assert_eq!(console.ask(Method::DELETE, &format!("cases/{id}"), &[], &Value::Null).await.0, 404);
+}
+
+/// Finds all tools if it gets the vector of the query.
+#[derive(Debug)]
+struct ByVector;
+
+impl Ranker for ByVector {
+    fn name(&self) -> &'static str {
+        "by-vector"
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+        let hit = |tool: &Arc<Tool>| Hit { tool: Arc::clone(tool), score: 1.0, why: Vec::new() };
+        let hits = if query.vector().is_some() { catalog.iter().map(hit).collect() } else { Vec::new() };
+        Ok(Ranking { total: hits.len(), passing: hits.len(), hits, ..Ranking::default() })
+    }
+
+    fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
+        Some(Arc::new(FewVectors))
+    }
+}
+
+/// A source that takes only few queries at a time, like the endpoints of models.
+#[derive(Debug)]
+struct FewVectors;
+
+impl VectorSource for FewVectors {
+    fn ask(&self, queries: Vec<QueryTexts>) -> BoxFuture<Vectors> {
+        let vector = |query: QueryTexts| (query.whole, Arc::from([1.0]));
+        Box::pin(std::future::ready(queries.into_iter().take(16).map(vector).collect()))
+    }
+
+    fn status(&self) -> VectorSourceStatus {
+        VectorSourceStatus::default()
+    }
+}
+
+#[tokio::test]
+async fn cases_are_measured_with_the_vectors_of_their_queries() {
+    let folder = Folder::new("console-cases-vectors");
+    let settings = GatewaySettings {
+        console: ConsoleSettings { folder: Some(folder.path().to_owned()), ..ConsoleSettings::default() },
+        ..settings(Profile::Dialect(DialectName::Bridge))
+    };
+    let world = World::ranked(vec![Server::with(bank()).config("one")], settings, Arc::new(ByVector)).await;
+    let console = Console::new(&world, Options::default());
+    for number in 0..20 {
+        let case = json!({"query": format!("issue {number}"), "expected": ["create_issue"]});
+        assert_eq!(console.post("cases", case).await.0, 200);
+    }
+    let cases = console.get("cases").await;
+    assert_eq!((&cases["scores"][0]["ranker"], &cases["scores"][0]["recallAt10"]), (&json!("by-vector"), &json!(1.0)));
 }
 
 #[tokio::test]
