@@ -710,7 +710,7 @@ export type Setting = {
 /** The configuration as it was read. */
 export type Configuration = {
   readonly file: string | null;
-  /** The file, with secrets replaced. */
+  /** The file, with secrets replaced. Null if it cannot be parsed, because its secrets are not known then. */
   readonly text: string | null;
   readonly settings: readonly (Setting)[];
   readonly problems: readonly ({
