@@ -487,6 +487,9 @@ async fn a_token_for_a_tool_hears_of_its_server_and_counts_its_own_calls() {
     admin.entries("call", 4).await;
     let calls = async |console: &Console| console.get("tools").await["servers"][0]["tools"][0]["calls"].clone();
     assert_eq!((calls(&admin).await, calls(&guest).await), (json!(4), json!(1)));
+    // Those of the server are not all its own.
+    let all_calls = async |console: &Console| console.get("status").await["servers"][0]["calls"]["total"].clone();
+    assert_eq!((all_calls(&admin).await, all_calls(&guest).await), (json!(4), json!(0)));
     let mut stream = guest.events().await;
     stream.until(|event| event["kind"] == "lagged").await;
     one.add_tool("hidden");
@@ -494,6 +497,32 @@ async fn a_token_for_a_tool_hears_of_its_server_and_counts_its_own_calls() {
     assert_eq!((&event["server"], event.get("tools")), (&json!("one"), None));
     assert_eq!(admin.post("servers/one/stop", json!({})).await.0, 202);
     stream.until(|event| event["kind"] == "server" && event["state"] == "stopped").await;
+}
+
+#[tokio::test]
+async fn a_token_does_not_see_the_figures_of_a_server_that_it_sees_a_part_of() {
+    let world = World::new(
+        vec![Server::new(&["echo", "secret", "fail"]).config("one")],
+        GatewaySettings { tokens: tokens(), ..plain() },
+    )
+    .await;
+    let (admin, guest) = (Console::of(&world, ADMIN), Console::of(&world, GUEST));
+    let session = world.legacy_as(ADMIN).await;
+    for _ in 0..12 {
+        session.call("fail", "{}").await;
+    }
+    let server = async |console: &Console| console.get("status").await["servers"][0].clone();
+    let (of_admin, of_guest) = (server(&admin).await, server(&guest).await);
+    assert_eq!((&of_admin["calls"]["total"], &of_admin["toolErrors"]), (&json!(12), &json!(12)));
+    assert!(of_admin["latency"]["p50Us"].is_number(), "{of_admin}");
+    assert_eq!(
+        (&of_guest["tools"], &of_guest["calls"]["total"], &of_guest["toolErrors"]),
+        (&json!(2), &json!(0), &json!(0))
+    );
+    for key in ["lastError", "pid", "memoryBytes"] {
+        assert_eq!(of_guest[key], Value::Null, "{key}");
+    }
+    assert_eq!((&of_guest["held"], &of_guest["latency"]["p50Us"]), (&json!(0), &Value::Null));
 }
 
 #[tokio::test]
