@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
 import { access, request, send } from "../control.js";
-import { epoch, onEvent } from "../events.js";
+import { epoch, onEvent, runs } from "../events.js";
 import { clock, count, micros, plural, short } from "../format.js";
 import { status } from "../live.js";
 import { href, replaceRoute } from "../route.js";
@@ -35,9 +35,9 @@ const filterOf = (query) => {
 const queryOf = (filter) => /** @type {Record<string, never>} */ (Object.fromEntries(FIELDS.map((field) => [field, filter[field] || undefined])));
 
 /** Returns whether an entry passes a filter, as the control API decides it. @param {Entry} entry @param {Filter} filter */
-function passes(entry, { kind, server, session, client, outcome, q }) {
+export function passes(entry, { kind, server, session, client, outcome, q }) {
   const isSame = (/** @type {string} */ wanted, /** @type {string | null} */ value) => wanted === "" || wanted === value;
-  const text = [entry.query, entry.tool, entry.client, entry.error].filter(Boolean).join("\n").toLowerCase();
+  const text = [entry.query, entry.tool, entry.client, entry.error, ...entry.hits].filter(Boolean).join("\n").toLowerCase();
   return isSame(kind, entry.kind) && isSame(server, entry.server) && isSame(session, entry.session) && isSame(client, entry.client)
     && isSame(outcome, entry.outcome) && (q === "" || text.includes(q.toLowerCase()));
 }
@@ -48,6 +48,8 @@ export default function Activity({ route }) {
   const open = Number(route.query.get("entry")) || null;
   const { kept, error, isLoading, more, olderError, isPaused, setPaused, waiting, retry } = useActivity(filter);
   const isSmall = useMedia("(max-width: 719px)");
+  // The oldest entries make room for those that have arrived since the gateway was asked.
+  const total = Math.min(kept?.total ?? 0, useStore(access)?.activity?.entries ?? Infinity);
   const change = (/** @type {Partial<Filter> & { entry?: string }} */ changed) => replaceRoute(["activity"], { ...filter, entry: route.query.get("entry"), ...changed });
   return html`
     <div class="page activity">
@@ -64,7 +66,7 @@ export default function Activity({ route }) {
               row=${(/** @type {Entry} */ entry, /** @type {number} */ at) => html`<${Row} key=${entry.seq} entry=${entry} at=${at} onOpen=${() => change({ entry: String(entry.seq) })} />`} />`}
       </section>
       ${olderError && html`<${Failure} error=${olderError} onRetry=${more} />`}
-      ${kept && kept.entries.length > 0 && html`<p class="muted small num">${plural(kept.entries.length, "entry", "entries")} loaded${kept.next !== null ? "; older ones follow as you scroll" : ""} · ${count(kept.total)} kept</p>`}
+      ${kept && kept.entries.length > 0 && html`<p class="muted small num">${plural(kept.entries.length, "entry", "entries")} loaded${kept.next !== null ? "; older ones follow as you scroll" : ""} · ${count(total)} kept</p>`}
       ${open !== null && html`<${EntryDialog} key=${open} seq=${open} onSession=${(/** @type {string} */ session) => change({ session, entry: "" })} onClose=${() => change({ entry: "" })} />`}
     </div>`;
 }
@@ -79,7 +81,7 @@ function Kept() {
 
 /** @param {Filter} filter */
 function useActivity(filter) {
-  const key = JSON.stringify(filter);
+  const key = JSON.stringify([useStore(runs), filter]);
   const turn = useStore(epoch);
   const [kept, setKept] = useState(/** @type {Kept | null} */ (null));
   const [isPaused, setPaused] = useState(false);
@@ -150,7 +152,8 @@ async function catchUp(filter, kept, signal, isSame) {
   const first = await ask(undefined);
   const fresh = { entries: [...first.entries], next: first.next, total: first.total };
   const newest = isSame ? kept?.entries[0]?.seq : undefined;
-  if (!kept || newest === undefined) return fresh;
+  // Numbers begin anew with a gateway that keeps no file.
+  if (!kept || newest === undefined || first.newest < newest) return fresh;
   for (let parts = 1; parts < MAX_PARTS_TO_CATCH_UP && fresh.next !== null && (fresh.entries.at(-1)?.seq ?? 0) > newest; parts += 1) {
     const part = await ask(fresh.next);
     fresh.entries.push(...part.entries);

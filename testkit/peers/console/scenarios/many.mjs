@@ -5,7 +5,8 @@ import { step, Tab } from "../browser.mjs";
 
 const ENTRIES = 100_000;
 
-const entry = (seq) => ({
+/** An entry as the control API describes it. */
+export const entry = (seq) => ({
   seq, at: 1_790_000_000_000 + seq * 1000, kind: seq % 3 === 0 ? "search" : "call", source: "client", client: `client-${seq % 5}`, session: `s-${seq % 9}`,
   token: null, server: "github", tool: seq % 3 === 0 ? null : "github___list_issues", query: seq % 3 === 0 ? `query ${seq}` : null, dialect: "bridge",
   hits: seq % 3 === 0 ? ["github___list_issues"] : [], matches: 5, search: null, rank: null, durationUs: 1200, outcome: "ok", error: null,

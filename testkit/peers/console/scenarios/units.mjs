@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { step, Tab } from "../browser.mjs";
+import { entry } from "./many.mjs";
 
 export default async function units(browser, { base }) {
   const tab = await Tab.open(browser, base);
@@ -10,6 +11,7 @@ export default async function units(browser, { base }) {
   await checkEvents(tab);
   await checkArguments(tab);
   await checkNumbers(tab);
+  await checkFilter(tab);
   await tab.close();
 }
 
@@ -99,4 +101,15 @@ async function checkNumbers(tab) {
   ];
   for (const [module, name, given, wanted] of cases) assert.deepEqual(await call(tab, module, name, given), wanted, `${name}(${given})`);
   step("numbers, times and names");
+}
+
+async function checkFilter(tab) {
+  const all = { kind: "", server: "", session: "", client: "", outcome: "", q: "" };
+  const search = { ...entry(3), query: "open an issue", hits: ["github___create_issue"], client: "editor" };
+  const cases = [
+    [{}, true], [{ kind: "search" }, true], [{ kind: "call" }, false], [{ client: "editor" }, true], [{ server: "mail" }, false],
+    [{ q: "OPEN AN" }, true], [{ q: "create_ISSUE" }, true], [{ q: "edit" }, true], [{ q: "nothing" }, false],
+  ];
+  for (const [filter, wanted] of cases) assert.equal(await call(tab, "pages/activity.js", "passes", search, { ...all, ...filter }), wanted, JSON.stringify(filter));
+  step("live entries pass the filters that the control API applies");
 }
