@@ -469,6 +469,9 @@ async fn a_list_of_several_pages_is_one_entry() {
     console.entries("call", 1).await;
     let lists = console.entries("list", 1).await;
     assert_eq!((lists.len(), &lists[0]["matches"]), (1, &json!(3)));
+    let tools = console.get("tools").await["servers"][0]["tools"].as_array().cloned().unwrap_or_default();
+    let tokens: u64 = tools.iter().filter_map(|tool| tool["tokens"].as_u64()).sum();
+    assert_eq!(lists[0]["tokens"], tokens, "the model reads all definitions");
     assert_eq!(console.get("status").await["totals"]["lists"], 1);
 }
 
