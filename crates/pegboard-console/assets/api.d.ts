@@ -173,6 +173,7 @@ export type Totals = {
   readonly misses: number;
   readonly searchLatency: Latency;
   readonly lists: number;
+  /** Estimated tokens of definitions omitted from lists. The answers of searches are not subtracted, unlike in `/control/savings`. */
   readonly tokensSaved: number;
   readonly suspendedCalls: number;
 };

@@ -38,7 +38,7 @@ export default function Savings() {
 /** @param {{ value: Totals }} props */
 const Figures = ({ value: { total, prices } }) => html`
   <${Facts} facts=${[
-    ["Tokens saved", short(total.saved), total.tokensOfAll > 0 ? `${percent(total.saved / total.tokensOfAll)} of ${short(total.tokensOfAll)}` : null],
+    ["Net tokens saved", short(total.saved), total.tokensOfAll > 0 ? `${percent(total.saved / total.tokensOfAll)} of ${short(total.tokensOfAll)}` : null],
     ...(prices && total.money != null ? [["Money saved", money(total.money, prices.currency)]] : []),
     ["Lists sent", short(total.lists)], ["Searches", short(total.searches)], ["Calls", short(total.calls)],
   ]} />`;
