@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    ControlState,
+    CALL, ControlState,
     caller::ControlCaller,
     responses::{answer, error_response, read_body_of},
 };
@@ -48,7 +48,7 @@ const NOTED: Duration = Duration::from_millis(500);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 pub(super) fn routes() -> Router<ControlState> {
-    Router::new().route("/control/call", post(call))
+    Router::new().route(CALL, post(call))
 }
 
 #[derive(Debug, Deserialize)]
