@@ -88,6 +88,13 @@ async function checkArguments(tab) {
   ];
   for (const [name, text, wanted] of cases) assert.deepEqual(await call(tab, "schema-form.js", "argumentOf", input(name), text), wanted, `${name} ${JSON.stringify(text)}`);
   assert.match((await call(tab, "schema-form.js", "argumentOf", input("more"), "{")).wrong, /Not valid JSON/);
+  // A browser would change these.
+  for (const [name, text] of [["count", "9007199254740993"], ["count", "-9007199254740993"], ["more", '{"id":12345678901234567890}']]) {
+    assert.match((await call(tab, "schema-form.js", "argumentOf", input(name), text)).wrong, /cannot be sent exactly/, text);
+  }
+  for (const [name, text] of [["count", "9007199254740991"], ["more", '{"id":"12345678901234567890","share":0.12345678901234567890,"escaped":"\\"99999999999999999999"}']]) {
+    assert.ok("value" in (await call(tab, "schema-form.js", "argumentOf", input(name), text)), text);
+  }
   for (const odd of [null, 1, [], { properties: null }, { properties: { a: null, b: [], c: { type: 7 } } }, { required: "x", properties: { a: { anyOf: [null, 1] } } }]) await call(tab, "schema-form.js", "inputsOf", odd);
   step("forms of JSON Schemas");
 }
