@@ -700,6 +700,14 @@ async fn held_tools_are_approved_in_the_form_that_was_shown() {
 }
 
 #[tokio::test]
+async fn without_a_state_folder_there_are_no_cases() {
+    let world = bridge(bank()).await;
+    let console = Console::new(&world, hosted());
+    assert_eq!(console.get("console").await["may"]["cases"], false);
+    assert_eq!(console.post("cases", json!({"query": "open an issue", "expected": ["create_issue"]})).await.0, 409);
+}
+
+#[tokio::test]
 async fn cases_measure_the_rankers() {
     let folder = Folder::new("console-cases");
     let settings = GatewaySettings {
@@ -708,6 +716,7 @@ async fn cases_measure_the_rankers() {
     };
     let world = World::new(vec![Server::with(bank()).config("one")], settings).await;
     let console = Console::new(&world, hosted());
+    assert_eq!(console.get("console").await["may"]["cases"], true);
     assert_eq!(console.get("cases").await["cases"], json!([]));
     let (status, saved) = console.post("cases", json!({"query": "open an issue", "expected": ["create_issue"]})).await;
     assert_eq!(status, 200, "{saved}");
