@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::http::Method;
 use pegboard_core::{
-    Catalog, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool, VectorSource, Vectors,
+    Catalog, Hit, Query, QueryError, Ranker, Ranking, Reason, Secret, Selection, Tool, VectorSource, Vectors,
     vectors::{BoxFuture, QueryTexts, VectorSourceStatus},
 };
 use pegboard_discovery::{DialectName, Exposure};
@@ -374,6 +374,23 @@ async fn activity_links_calls_to_searches_and_keeps_contents_in_memory() {
     assert!(offered.as_array().is_some_and(|ids| ids.contains(&json!("one/echo"))), "{offered}");
     assert!(lines.iter().any(|line| line["call"]["tool"] == "one/echo"), "{export}");
     assert_eq!(console.ask(Method::GET, "activity/export?format=csv", &[], &Value::Null).await.0, 400);
+}
+
+#[tokio::test]
+async fn no_part_of_a_secret_is_kept_where_arguments_are_cut() {
+    let mut config = Server::new(&["echo"]).config("one");
+    config.secrets.push(Secret::new("hunter2-hunter2-hunter2"));
+    let world = World::new(vec![config], plain()).await;
+    let console = Console::new(&world, hosted());
+    let session = world.legacy().await;
+    // The limit is in the middle of the secret.
+    let word = format!("{}hunter2-hunter2-hunter2", "x".repeat((16 << 10) - 20));
+    session.call("echo", &json!({"word": word}).to_string()).await;
+    let call = &console.entries("call", 1).await[0];
+    let detail = console.get(&format!("activity/{}", call["seq"])).await;
+    let kept = detail["arguments"].as_str().expect("arguments");
+    assert!(kept.ends_with("xxx ") || kept.ends_with("xxx \"}"), "{}", &kept[kept.len() - 40..]);
+    assert!(!kept.contains("hunter"));
 }
 
 #[tokio::test]
