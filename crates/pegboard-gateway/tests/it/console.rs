@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use axum::http::Method;
 use pegboard_core::{
-    Catalog, Hit, Query, QueryError, Ranker, Ranking, Reason, Secret, Selection, Tool, VectorSource, Vectors,
+    Annotations, Catalog, Hit, Query, QueryError, Ranker, Ranking, Reason, Secret, Selection, Tool, VectorSource,
+    Vectors,
     vectors::{BoxFuture, QueryTexts, VectorSourceStatus},
 };
 use pegboard_discovery::{DialectName, Exposure};
@@ -16,7 +17,7 @@ use pegboard_gateway::{
         host::{Host, NamedRankers},
     },
 };
-use pegboard_upstream::config::Pinning;
+use pegboard_upstream::config::{Pinning, ToolOverride};
 use serde_json::{Value, json};
 
 use super::{
@@ -604,6 +605,17 @@ async fn a_call_of_a_hidden_tool_looks_like_that_of_a_missing_one() {
     }
     assert_eq!(server_of(&guest, "one___echo").await, "one");
     assert_eq!(server_of(&admin, "two___echo").await, "two");
+}
+
+#[tokio::test]
+async fn tools_name_the_keys_that_the_configuration_sets() {
+    let mut config = Server::new(&["echo"]).config("one");
+    let annotations = Annotations { read_only: Some(true), ..Annotations::default() };
+    let changes = ToolOverride { title: Some("Echo".to_owned()), annotations, ..ToolOverride::default() };
+    config.overrides.insert("echo".to_owned(), changes);
+    let world = World::new(vec![config], plain()).await;
+    let tool = Console::new(&world, hosted()).get("tools").await["servers"][0]["tools"][0].clone();
+    assert_eq!(tool["override"]["keys"], json!(["title", "annotations"]));
 }
 
 #[tokio::test]
