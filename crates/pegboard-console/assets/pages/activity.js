@@ -23,6 +23,8 @@ const PART_MS = 30_000;
 const BURST_MS = 200;
 /** After a lost connection, at most this many parts are asked for before the list begins anew. */
 const MAX_PARTS_TO_CATCH_UP = 4;
+/** The newest entries whose clients can be chosen. */
+const MAX_NAMED = 5_000;
 const FIELDS = /** @type {const} */ (["kind", "server", "session", "client", "outcome", "q"]);
 
 /** @param {URLSearchParams} query @returns {Filter} */
@@ -57,7 +59,7 @@ export default function Activity({ route }) {
         <${Button} icon=${isPaused ? "play" : "pause"} pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? `Resume${waiting > 0 ? ` (${waiting} new)` : ""}` : "Pause"}<//>
         <${Exports} filter=${filter} />
       <//>
-      <${Filters} filter=${filter} onChange=${change} />
+      <${Filters} filter=${filter} entries=${kept?.entries} onChange=${change} />
       ${error && html`<${Failure} error=${error} onRetry=${retry} />`}
       <section class="card feed" aria-label="Entries" aria-busy=${String(isLoading)}>
         ${!isSmall && kept && kept.entries.length > 0 && html`<div class="entry entry-head" aria-hidden="true"><span>Time</span><span>Kind</span><span>Who</span><span>What</span><span class="number">Tokens</span><span class="number">Time taken</span><span>Result</span></div>`}
@@ -171,10 +173,12 @@ function merged(kept, entries) {
   return { ...kept, entries: [...added, ...kept.entries].slice(0, MAX_ENTRIES), total: kept.total + added.length };
 }
 
-/** @param {{ filter: Filter, onChange: (changed: Partial<Filter>) => void }} props */
-function Filters({ filter, onChange }) {
+/** @param {{ filter: Filter, entries: readonly Entry[] | undefined, onChange: (changed: Partial<Filter>) => void }} props */
+function Filters({ filter, entries, onChange }) {
   const servers = useStore(status)?.servers.map((server) => server.name) ?? [];
-  const clients = useStore(status)?.sessions.clients.map((client) => client.client) ?? [];
+  // A client without a session now may have entries.
+  const seen = useMemo(() => new Set(entries?.slice(0, MAX_NAMED).map((entry) => entry.client)), [entries]);
+  const clients = [...useStore(status)?.sessions.clients.map((client) => client.client) ?? [], ...seen];
   const id = useId();
   const names = (/** @type {readonly string[]} */ known, /** @type {string} */ chosen, /** @type {string} */ all) => [["", all], ...[...new Set([...known, chosen])].filter(Boolean).map((name) => [name, name])];
   return html`
