@@ -109,13 +109,26 @@ async fn cases_approvals_findings_and_clients_of_a_configuration() {
     let server = json!({"command": node(&tools), "args": [peers().join("console/changing.mjs"), &offered]});
     // With a second server, names have the server in front.
     let servers = json!({"changing": server, "fixture": fixture(&[])});
-    let config = json!({"mcpServers": servers, "pegboard": {"pinning": "hold"}});
+    // With `select`, clients have tools that can be unloaded.
+    let settings = json!({
+        "pinning": "hold", "dialect": "select", "exposure": "always",
+        "console": {"prices": {"currency": "EUR", "perMillionTokens": 2.5}},
+    });
     let file = folder.join("pegboard.json");
+    let config = json!({"mcpServers": servers, "pegboard": settings});
     std::fs::write(&file, config.to_string()).expect("a temporary file");
-    let served = Served::start_in(folder.clone(), &file, &folder.join("state")).await;
+    // The files of clients are those of another user.
+    let home = folder.join("home");
+    std::fs::create_dir_all(home.join(".cursor")).expect("a temporary folder");
+    let own = json!({"mcpServers": {"own": {"command": "own-server"}}});
+    std::fs::write(home.join(".cursor/mcp.json"), own.to_string()).expect("a temporary file");
+    let path = |path: &Path| path.to_str().expect("a path").to_owned();
+    let (file, state, home, offered) = (path(&file), path(&folder.join("state")), path(&home), path(&offered));
+    let variables = [("PEGBOARD_LOG", "debug"), ("HOME", home.as_str())];
+    let served = Served::spawn_with(folder, &[&file, "--state", &state], "127.0.0.1:0", &variables).await;
     let login = login_url(&served).await;
-    let offered = offered.to_str().expect("a path");
-    run(&tools, &served, "configured", &["--login", &login, "--server", "changing", "--file", offered]).await;
+    let more = ["--login", &login, "--server", "changing", "--file", &offered, "--home", &home];
+    run(&tools, &served, "configured", &more).await;
 }
 
 #[tokio::test]
