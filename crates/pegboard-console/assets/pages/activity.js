@@ -206,7 +206,7 @@ async function download(filter, format, file) {
 /** @param {{ filter: Filter }} props */
 const Exports = ({ filter }) => html`
   <${Button} icon="download" onClick=${() => attempt(() => download(filter, "jsonl", "activity.jsonl"), "Exported as JSON Lines")}>JSON Lines<//>
-  <${Button} icon="download" onClick=${() => attempt(() => download(filter, "eval", "searches.jsonl"), "Exported for pegboard eval")} title="A file for pegboard eval">For eval<//>`;
+  <${Button} icon="download" onClick=${() => attempt(() => download(filter, "eval", "searches.jsonl"), "Exported for pegboard eval")} title="One record file that pegboard eval reads">For eval<//>`;
 
 const KINDS = /** @type {const} */ ({ search: ["info", "search"], call: ["accent", "call"], list: ["", "list"] });
 
