@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, time::Instant};
 use crate::{
     bench_gateway, bench_llm, bench_proxy, build_release, cargo, cargo_command, compare,
     conformance::{self, Scope},
-    debian, fleet, fuzz, mutants, peers, quality, run, say, step,
+    debian, fleet, fuzz, mutants, peers, quality, run, say, screenshots, step,
 };
 
 /// Labelled data sets, and the tools of real servers.
@@ -23,7 +23,7 @@ struct FullStep {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const STEPS: [FullStep; 15] = [
+const STEPS: [FullStep; 16] = [
     FullStep { name: "quality", lacks: lacks_data, run: || quality(DATA) },
     FullStep { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
     FullStep {
@@ -44,6 +44,11 @@ const STEPS: [FullStep; 15] = [
         name: "bench-consoles",
         lacks: lacks_browser,
         run: || build_release().and_then(|()| step("consoles", |_: &str| bench_gateway::consoles::run())),
+    },
+    FullStep {
+        name: "screenshots",
+        lacks: lacks_browser,
+        run: || build_release().and_then(|()| screenshots::run(false)),
     },
     FullStep {
         name: "bench-proxy",

@@ -14,6 +14,7 @@ mod gateway;
 mod mutants;
 mod peers;
 mod pipe;
+mod screenshots;
 
 use std::{
     env,
@@ -39,6 +40,9 @@ usage: cargo xtask <task>
             the last of these alone
   bench-consoles
             the processor time that ten open consoles cost a gateway at 200 requests a second
+  screenshots [--write]
+            every page of the console in both themes at three widths, with the release build, under
+            target/screenshots/; --write puts the playground into docs/images/console.png
   bench-proxy
             what the LLM API proxy adds to the first byte of an answer, what a stream occupies, and
             LiteLLM's proxy (installed under .tools/) for the same request (a short version is part
@@ -64,7 +68,7 @@ usage: cargo xtask <task>
   full [PART]...
             what takes too long for `test`: quality, guide (the pages with the release build),
             conformance, questions (1,000 rounds of clients that are asked at the same time), bench-gateway,
-            bench-consoles, bench-proxy, attack, bench-llm, bench-real, fleet, compare, mutants, fuzz and soak, or the parts that
+            bench-consoles, screenshots, bench-proxy, attack, bench-llm, bench-real, fleet, compare, mutants, fuzz and soak, or the parts that
             are named. Skips what the machine lacks, goes on after a failure, and ends with a table
             of all parts
   mutants [AREA]...
@@ -94,6 +98,10 @@ fn main() -> ExitCode {
             .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
         Some("bench-consoles") => {
             build_release().and_then(|()| step("consoles", |_: &str| bench_gateway::consoles::run()))
+        }
+        Some("screenshots") => {
+            let is_written = args.any(|arg| arg == "--write");
+            build_release().and_then(|()| screenshots::run(is_written))
         }
         Some("bench-proxy") => {
             build_release().and_then(|()| step("proxy", |_: &str| bench_proxy::run(&bench_proxy::Scale::FULL)))

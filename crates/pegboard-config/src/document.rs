@@ -4,7 +4,7 @@
 //! path. A reader of a node reports to [`Problems`] and continues, so that one run finds all
 //! problems of a file. Messages name positions and never values, which may be secrets.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use jsonc_parser::{
     CollectOptions, ParseOptions,
@@ -144,6 +144,11 @@ impl<'a> Node<'a> {
         self.lines.line(self.value.start())
     }
 
+    /// Returns the bytes of the value in the text, not counting a byte order mark.
+    pub fn range(&self) -> Range<usize> {
+        self.value.start()..self.value.end()
+    }
+
     /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self.value, ast::Value::NullKeyword(_))
@@ -199,6 +204,14 @@ impl<'a> Node<'a> {
         let Some(list) = self.value.as_array() else { return Vec::new() };
         let item = |(at, value)| Node { value, lines: self.lines, key: "", path: format!("{}[{at}]", self.path) };
         list.elements.iter().enumerate().map(item).collect()
+    }
+
+    /// Returns all values directly in an object or a list, also those of duplicate keys.
+    pub fn children(&self) -> Vec<Node<'a>> {
+        match self.value.as_object() {
+            Some(object) => object.properties.iter().map(|property| self.child(property)).collect(),
+            None => self.items(),
+        }
     }
 
     fn child(&self, property: &'a ast::ObjectProp<'a>) -> Node<'a> {

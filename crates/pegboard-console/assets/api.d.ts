@@ -173,6 +173,7 @@ export type Totals = {
   readonly misses: number;
   readonly searchLatency: Latency;
   readonly lists: number;
+  /** Estimated tokens of definitions omitted from lists. The answers of searches are not subtracted, unlike in `/control/savings`. */
   readonly tokensSaved: number;
   readonly suspendedCalls: number;
 };
@@ -710,7 +711,7 @@ export type Setting = {
 /** The configuration as it was read. */
 export type Configuration = {
   readonly file: string | null;
-  /** The file, with secrets replaced. */
+  /** The file, with secrets replaced. Null if it cannot be parsed, because its secrets are not known then. */
   readonly text: string | null;
   readonly settings: readonly (Setting)[];
   readonly problems: readonly ({
@@ -794,6 +795,7 @@ export type CaseRequest = {
 /** A ranker on the cases. */
 export type CaseScore = {
   readonly ranker: string;
+  /** The share of the expected tools of a case that are among the first hits, on average over the cases. */
   readonly recallAt1: number | null;
   readonly recallAt5: number | null;
   readonly recallAt10: number | null;

@@ -19,6 +19,14 @@ export const connection = store(/** @type {Connection} */ ({ state: "connecting"
 /** Grows whenever everything that is shown has to be asked anew: after a lost connection, or lost events. */
 export const epoch = store(0);
 
+/** Grows when another run of the gateway answers, which may number its entries anew. */
+export const runs = store(0);
+
+/** Starts of the same run may differ by this much, because the clock of the machine may be set. */
+const SAME_START_MS = 2_000;
+/** When the run started that answered last. @type {number | null} */
+let startedAt = null;
+
 /** @type {Set<(event: LiveEvent) => void>} */
 const listeners = new Set();
 
@@ -99,6 +107,12 @@ async function readOnce(onOpen) {
   }
 }
 
+/** @param {number} at */
+function noteStart(at) {
+  if (startedAt !== null && Math.abs(at - startedAt) > SAME_START_MS) runs.set((turn) => turn + 1);
+  startedAt = at;
+}
+
 /** @param {string} kind @param {string} data @param {string | null} id */
 function dispatch(kind, data, id) {
   if (id !== null) lastEventId = id;
@@ -109,6 +123,7 @@ function dispatch(kind, data, id) {
   } catch {
     return;
   }
+  if (event.kind === "hello") noteStart(event.started);
   if (event.kind === "lagged") epoch.set((turn) => turn + 1);
   for (const listener of [...listeners]) listener(event);
 }

@@ -68,17 +68,32 @@ export function argumentOf(input, text) {
   switch (input.kind) {
     case "text": return text === "" ? { wrong: "Required" } : { value: text };
     case "lines": return { value: text.split("\n").filter((line) => line !== "") };
-    case "integer": return /^\s*[+-]?\d+\s*$/.test(text) ? { value: Number(text) } : { wrong: "A whole number is required" };
+    case "integer": return integerArgument(text);
     case "number": return Number.isFinite(Number(text)) ? { value: Number(text) } : { wrong: "A number is required" };
     case "boolean": return { value: text === "true" };
     default: return jsonArgument(text);
   }
 }
 
+const TOO_LARGE = `Whole numbers beyond ±${Number.MAX_SAFE_INTEGER} cannot be sent exactly from here`;
+
+/** @param {string} text */
+function integerArgument(text) {
+  if (!/^\s*[+-]?\d+\s*$/.test(text)) return { wrong: "A whole number is required" };
+  return Number.isSafeInteger(Number(text)) ? { value: Number(text) } : { wrong: TOO_LARGE };
+}
+
+/** Returns whether a JSON text has a whole number that a browser cannot hold: parsing it returns another one. @param {string} text */
+function hasLargeInteger(text) {
+  const numbers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g) ?? [];
+  return numbers.some((number) => /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number)));
+}
+
 /** @param {string} text */
 function jsonArgument(text) {
   try {
-    return { value: JSON.parse(text) };
+    const value = JSON.parse(text);
+    return hasLargeInteger(text) ? { wrong: TOO_LARGE } : { value };
   } catch (error) {
     return { wrong: `Not valid JSON: ${error instanceof Error ? error.message : ""}` };
   }

@@ -11,13 +11,19 @@ use std::sync::{
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use crate::caller::Caller;
+use crate::{
+    caller::Caller,
+    shares::{Claim, Party, Shares},
+};
 
 /// Maximum number of events that wait for one listener.
 const QUEUE: usize = 512;
 
 /// Maximum number of listeners.
 const MAX_LISTENERS: usize = 64;
+
+/// Maximum number of listeners with the same token, so that one token cannot take all places.
+const MAX_LISTENERS_OF_TOKEN: usize = 16;
 
 /// Who may see an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +52,20 @@ pub(crate) struct Event {
 pub(crate) struct Events {
     sender: broadcast::Sender<Arc<Event>>,
     next: AtomicU64,
+    /// The listeners of each token.
+    places: Arc<Shares>,
+}
+
+/// The receiving end of the channel. It holds the place of its caller until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) receiver: broadcast::Receiver<Arc<Event>>,
+    _place: Option<Claim>,
 }
 
 impl Default for Events {
     fn default() -> Self {
-        Self { sender: broadcast::Sender::new(QUEUE), next: AtomicU64::new(1) }
+        Self { sender: broadcast::Sender::new(QUEUE), next: AtomicU64::new(1), places: Arc::default() }
     }
 }
 
@@ -71,14 +86,24 @@ impl Events {
         let _ = self.sender.send(Arc::new(Event { number, kind, data: data.to_string(), audience }));
     }
 
-    /// Returns the events from now on; `None` if there are too many listeners.
-    pub(crate) fn listen(&self) -> Option<broadcast::Receiver<Arc<Event>>> {
-        (self.sender.receiver_count() < MAX_LISTENERS).then(|| self.sender.subscribe())
+    /// Returns the events from now on; `None` if there are too many listeners, or too many of this
+    /// token.
+    pub(crate) fn listen(&self, caller: Caller) -> Option<Listener> {
+        if self.sender.receiver_count() >= MAX_LISTENERS {
+            return None;
+        }
+        let place = match caller {
+            Caller::Token(_) => Some(self.places.take(Party::Caller(caller), 1, MAX_LISTENERS_OF_TOKEN)?),
+            // Without tokens, all consoles are those of the user who runs the gateway.
+            Caller::Anybody | Caller::Pipe => None,
+        };
+        Some(Listener { receiver: self.sender.subscribe(), _place: place })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pegboard_http::Principal;
     use serde_json::json;
     use tokio::sync::broadcast::error::TryRecvError;
 
@@ -88,29 +113,42 @@ mod tests {
     fn without_listeners_nothing_is_composed() {
         let events = Events::default();
         events.publish("server", Audience::FullAccess, || unreachable!("nobody listens"));
-        let mut listener = events.listen().expect("room");
+        let mut listener = events.listen(Caller::Pipe).expect("room");
         events.publish("server", Audience::FullAccess, || json!({"server": "one"}));
-        let event = listener.try_recv().expect("an event");
+        let event = listener.receiver.try_recv().expect("an event");
         assert_eq!(event.data, r#"{"server":"one","kind":"server"}"#);
     }
 
     #[test]
     fn a_slow_listener_misses_events_and_nobody_waits() {
         let events = Events::default();
-        let mut slow = events.listen().expect("room");
+        let mut slow = events.listen(Caller::Pipe).expect("room");
         for number in 0..QUEUE + 10 {
             events.publish("activity", Audience::FullAccess, || json!({"number": number}));
         }
-        assert!(matches!(slow.try_recv(), Err(TryRecvError::Lagged(10))));
-        assert!(slow.try_recv().is_ok_and(|event| event.data.contains("10")));
+        assert!(matches!(slow.receiver.try_recv(), Err(TryRecvError::Lagged(10))));
+        assert!(slow.receiver.try_recv().is_ok_and(|event| event.data.contains("10")));
     }
 
     #[test]
     fn listeners_are_limited() {
         let events = Events::default();
-        let listeners: Vec<_> = std::iter::from_fn(|| events.listen()).take(MAX_LISTENERS + 1).collect();
+        let listen = || events.listen(Caller::Anybody);
+        let listeners: Vec<_> = std::iter::from_fn(listen).take(MAX_LISTENERS + 1).collect();
         assert_eq!(listeners.len(), MAX_LISTENERS);
         drop(listeners);
-        assert!(events.listen().is_some() && !events.has_listeners());
+        assert!(events.listen(Caller::Anybody).is_some() && !events.has_listeners());
+    }
+
+    #[test]
+    fn a_token_cannot_take_the_places_of_others() {
+        let events = Events::default();
+        let (guest, admin) = (Caller::Token(Principal(1)), Caller::Token(Principal(0)));
+        let mut of_guest: Vec<_> = std::iter::from_fn(|| events.listen(guest)).take(MAX_LISTENERS).collect();
+        assert_eq!(of_guest.len(), MAX_LISTENERS_OF_TOKEN);
+        let of_admin = events.listen(admin);
+        assert!(of_admin.is_some());
+        of_guest.pop();
+        assert!(events.listen(guest).is_some(), "a closed console gives its place back");
     }
 }

@@ -7,12 +7,10 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{SystemTime, UNIX_EPOCH},
+    io, mem,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use pegboard_state::Folder;
@@ -33,8 +31,12 @@ const MAX_PARTS: usize = 200;
 /// The name under which further clients and servers are counted.
 const OTHERS: &str = "others";
 
-/// The name of the file.
+/// The name of the file, and of its lock.
 const NAME: &str = "savings.json";
+const LOCK: &str = "savings.lock";
+
+/// How long a write waits for another gateway's.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum size of the file.
 const MAX_BYTES: usize = 64 << 20;
@@ -100,26 +102,33 @@ type CostKey = (u64, Caller, u64);
 /// The tokens of tools by server.
 pub(crate) type Cost = BTreeMap<String, u64>;
 
-/// The sums of all days.
+/// The sums by day.
+type Days = BTreeMap<String, Day>;
+
+/// Adds the sums of `from` to `days`.
+fn merge(days: &mut Days, from: Days) {
+    for (date, added) in from {
+        let day = days.entry(date).or_default();
+        added.clients.iter().for_each(|(name, sums)| part(&mut day.clients, name).add(sums));
+        added.servers.iter().for_each(|(name, sums)| part(&mut day.servers, name).add(sums));
+    }
+}
+
+/// The sums of all days. Gateways that share a state folder add to the same file.
 #[derive(Debug)]
 pub(crate) struct SavingsLedger {
-    days: Mutex<BTreeMap<String, Day>>,
+    /// The sums of this gateway that are not in the file yet.
+    unsaved: Mutex<Days>,
     folder: Option<PathBuf>,
-    loaded: OnceLock<()>,
-    is_unsaved: AtomicBool,
+    /// Held while sums move from memory to the file, so that no reader misses them or sees them twice.
+    file: Mutex<()>,
     /// The cost of all tools, for the snapshot and the viewer that were counted last.
     cost: Mutex<Option<(CostKey, Arc<Cost>)>>,
 }
 
 impl SavingsLedger {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self {
-            days: Mutex::default(),
-            folder,
-            loaded: OnceLock::new(),
-            is_unsaved: AtomicBool::new(false),
-            cost: Mutex::default(),
-        }
+        Self { unsaved: Mutex::default(), folder, file: Mutex::default(), cost: Mutex::default() }
     }
 
     /// Returns the cost of all tools, computed once for a snapshot and a viewer.
@@ -133,7 +142,7 @@ impl SavingsLedger {
 
     /// Counts a list that was sent to a client.
     pub(crate) fn count_list(&self, client: &str, all: &Cost, shown: &Cost) {
-        let mut days = lock(&self.days);
+        let mut days = lock(&self.unsaved);
         let day = days.entry(today()).or_default();
         let sums = part(&mut day.clients, client);
         sums.lists += 1;
@@ -146,7 +155,6 @@ impl SavingsLedger {
             sums.tokens_of_all += tokens;
             sums.tokens_shown += shown.get(server).copied().unwrap_or_default();
         }
-        self.is_unsaved.store(true, Ordering::Relaxed);
     }
 
     /// Counts a search or a call of a client.
@@ -154,7 +162,7 @@ impl SavingsLedger {
         if entry.source == Source::Console || entry.kind == Kind::List {
             return;
         }
-        let mut days = lock(&self.days);
+        let mut days = lock(&self.unsaved);
         let day = days.entry(today()).or_default();
         let client = part(&mut day.clients, &entry.client);
         match entry.kind {
@@ -167,54 +175,63 @@ impl SavingsLedger {
         if let Some(server) = entry.server.as_deref().filter(|_| entry.kind == Kind::Call) {
             part(&mut day.servers, server).calls += 1;
         }
-        self.is_unsaved.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the last days, oldest first. Reads the file for the first time.
+    /// Returns the last days, oldest first, with those of other gateways as far as they are saved.
+    /// Reads the file.
     pub(crate) fn days(&self, most: usize) -> Vec<(String, Day)> {
-        self.load();
         let since = date(seconds().saturating_sub(most.saturating_sub(1) as u64 * DAY));
-        lock(&self.days).range(since..).map(|(date, day)| (date.clone(), day.clone())).collect()
-    }
-
-    /// Adds the sums of earlier runs.
-    fn load(&self) {
-        self.loaded.get_or_init(|| {
-            let Some(path) = &self.folder else { return };
-            let Ok(folder) = Folder::open(path) else { return };
-            let Ok(Some(text)) = folder.read(NAME, MAX_BYTES) else { return };
-            let Ok(saved) = serde_json::from_slice::<BTreeMap<String, Day>>(&text) else {
-                tracing::warn!(folder = %path.display(), "cannot read savings of earlier days");
-                return;
-            };
-            let mut days = lock(&self.days);
-            for (date, saved) in saved {
-                let day = days.entry(date).or_default();
-                saved.clients.iter().for_each(|(name, sums)| part(&mut day.clients, name).add(sums));
-                saved.servers.iter().for_each(|(name, sums)| part(&mut day.servers, name).add(sums));
+        let _held = lock(&self.file);
+        let saved = self.folder.as_deref().filter(|path| path.is_dir()).map(|path| read(&Folder::open(path)?));
+        let mut days = match saved.transpose() {
+            Ok(days) => days.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read savings of earlier days");
+                Days::default()
             }
-        });
+        };
+        merge(&mut days, lock(&self.unsaved).clone());
+        days.split_off(&since).into_iter().collect()
     }
 
-    /// Writes the sums, if there are new ones. Blocks.
+    /// Adds the new sums to the file. Blocks.
     pub(crate) fn save(&self) {
         let Some(path) = &self.folder else { return };
-        if !self.is_unsaved.swap(false, Ordering::Relaxed) {
+        let _held = lock(&self.file);
+        let unsaved = mem::take(&mut *lock(&self.unsaved));
+        if unsaved.is_empty() {
             return;
         }
-        self.load();
-        let text = {
-            let mut days = lock(&self.days);
-            while days.len() > MAX_DAYS {
-                days.pop_first();
-            }
-            serde_json::to_vec(&*days)
-        };
-        let written = text.map_err(Into::into).and_then(|text| Folder::open(path)?.replace_without_sync(NAME, &text));
-        if let Err(error) = written {
+        if let Err(error) = add_to_file(path, unsaved.clone()) {
             tracing::warn!(folder = %path.display(), %error, "cannot write the savings file");
+            merge(&mut lock(&self.unsaved), unsaved);
         }
     }
+}
+
+/// Returns the sums in the file. A damaged file counts as empty, because nothing can be added to it.
+fn read(folder: &Folder) -> io::Result<Days> {
+    match folder.read(NAME, MAX_BYTES) {
+        Ok(Some(text)) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
+            tracing::warn!(folder = %folder.path().display(), %error, "damaged savings of earlier days dropped");
+            Days::default()
+        })),
+        Ok(None) => Err(io::Error::other(format!("`{NAME}` has more than {MAX_BYTES} bytes"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Days::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds sums to the file, one gateway at a time.
+fn add_to_file(path: &Path, unsaved: Days) -> io::Result<()> {
+    let folder = Folder::open(path)?;
+    let _lock = folder.lock_within(LOCK, LOCK_WAIT)?;
+    let mut days = read(&folder)?;
+    merge(&mut days, unsaved);
+    while days.len() > MAX_DAYS {
+        days.pop_first();
+    }
+    folder.replace_without_sync(NAME, &serde_json::to_vec(&days)?)
 }
 
 fn seconds() -> u64 {
@@ -272,6 +289,46 @@ mod tests {
         assert_eq!((total.lists, total.tokens_of_all, total.tokens_shown, total.saved()), (2, 300, 60, 240));
         let of_server = |name: &str| day.servers.get(name).map(|sums| (sums.tokens_of_all, sums.tokens_shown));
         assert_eq!((of_server("a"), of_server("b"), of_server("")), (Some((200, 0)), Some((100, 20)), None));
+        std::fs::remove_dir_all(path).expect("a folder");
+    }
+
+    #[test]
+    fn gateways_that_share_a_folder_keep_each_others_sums() {
+        let path = std::env::temp_dir().join(format!("pegboard-savings-shared-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        let (one, other) = (SavingsLedger::new(Some(path.clone())), SavingsLedger::new(Some(path.clone())));
+        let all: Cost = [("a".to_owned(), 100)].into();
+        let lists = |ledger: &SavingsLedger| ledger.days(1).first().map_or(0, |(_, day)| day.total().lists);
+        assert_eq!(lists(&one), 0);
+        for _ in 0..3 {
+            one.count_list("first", &all, &Cost::default());
+            other.count_list("second", &all, &Cost::default());
+            one.save();
+            other.save();
+            // Nothing is new.
+            one.save();
+        }
+        one.count_list("first", &all, &Cost::default());
+        assert_eq!((lists(&one), lists(&other)), (7, 6), "unsaved sums are known to their own gateway");
+        let later = SavingsLedger::new(Some(path.clone())).days(1);
+        let clients = &later.first().expect("today").1.clients;
+        assert_eq!((clients["first"].lists, clients["second"].lists), (3, 3));
+        std::fs::remove_dir_all(path).expect("a folder");
+    }
+
+    #[test]
+    fn sums_that_cannot_be_written_are_kept_for_the_next_attempt() {
+        let path = std::env::temp_dir().join(format!("pegboard-savings-blocked-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        let ledger = SavingsLedger::new(Some(path.clone()));
+        Folder::open(&path).expect("a folder");
+        std::fs::create_dir(path.join(NAME)).expect("a folder where the file should be");
+        ledger.count_list("test", &Cost::default(), &Cost::default());
+        ledger.save();
+        std::fs::remove_dir(path.join(NAME)).expect("a folder");
+        ledger.save();
+        let lists = SavingsLedger::new(Some(path.clone())).days(1).first().map(|(_, day)| day.total().lists);
+        assert_eq!(lists, Some(1));
         std::fs::remove_dir_all(path).expect("a folder");
     }
 

@@ -55,7 +55,7 @@ pub struct Settings {
     pub connections: ConnectionLimits,
     /// Paths that reserved connections serve. A path that ends in `/` includes everything below it.
     pub priority_paths: Vec<String>,
-    /// Paths below a priority path that are like any other: streams that stay open must not take the
+    /// Paths below a priority path that are like any other: requests that stay open must not take the
     /// operator's share.
     pub ordinary_paths: Vec<String>,
     /// Maximum size of all headers of a request, in bytes.

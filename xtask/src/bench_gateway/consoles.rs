@@ -22,6 +22,9 @@ const CONSOLES: usize = 10;
 /// Maximum processor time that they may add, in percent of one core.
 const MOST_ADDED: f64 = 5.0;
 
+/// Minimum rate of requests a second: with fewer, the processor time says nothing about 200.
+const LEAST_RATE: f64 = 190.0;
+
 /// How long each part is measured.
 const TIME: Duration = Duration::from_secs(20);
 
@@ -95,6 +98,9 @@ fn judge(shares: &Shares) -> Result<(), String> {
          ({:.1} % before, {:.1} % after), {added:+.1} (goal: at most {MOST_ADDED})",
         shares.rate, shares.with_consoles, shares.before, shares.after
     ));
+    if shares.rate < LEAST_RATE {
+        return Err(format!("only {:.0} requests a second were made, fewer than {LEAST_RATE}", shares.rate));
+    }
     if added > MOST_ADDED { Err(format!("open consoles add {added:.1} % of a core")) } else { Ok(()) }
 }
 
@@ -172,5 +178,7 @@ mod tests {
         let shares = |with_consoles| Shares { before: 10.0, with_consoles, after: 12.0, rate: 200.0 };
         assert_eq!(judge(&shares(15.9)), Ok(()));
         assert!(judge(&shares(16.1)).is_err_and(|error| error == "open consoles add 5.1 % of a core"));
+        let slow = Shares { rate: 150.0, ..shares(11.0) };
+        assert!(judge(&slow).is_err_and(|error| error == "only 150 requests a second were made, fewer than 190"));
     }
 }

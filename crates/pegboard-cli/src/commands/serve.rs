@@ -477,8 +477,8 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     settings.shutdown_deadline = config.listen.shutdown_deadline;
     settings.connections = descriptors::fit_to_descriptors(config.listen.connections);
     settings.priority_paths = vec![HEALTH.to_owned(), READY.to_owned(), control::PREFIX.to_owned()];
-    // Consoles keep it open, and must not take the places of commands.
-    settings.ordinary_paths = vec![control::EVENTS.to_owned()];
+    // Consoles and `pegboard logs -f` keep them open, and must not take the places of commands.
+    settings.ordinary_paths = [control::EVENTS, control::LOGS, control::CALL].map(str::to_owned).to_vec();
     let doors =
         FurtherDoors { console: config.listen.has_console && !args.no_console, llm_proxy: config.proxy.on_gateway };
     settings.guard = guard(&config.listen, doors, holders(&config.gateway.tokens));

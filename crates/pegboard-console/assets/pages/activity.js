@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
 import { access, request, send } from "../control.js";
-import { epoch, onEvent } from "../events.js";
+import { epoch, onEvent, runs } from "../events.js";
 import { clock, count, micros, plural, short } from "../format.js";
 import { status } from "../live.js";
 import { href, replaceRoute } from "../route.js";
@@ -23,6 +23,8 @@ const PART_MS = 30_000;
 const BURST_MS = 200;
 /** After a lost connection, at most this many parts are asked for before the list begins anew. */
 const MAX_PARTS_TO_CATCH_UP = 4;
+/** The newest entries whose clients can be chosen. */
+const MAX_NAMED = 5_000;
 const FIELDS = /** @type {const} */ (["kind", "server", "session", "client", "outcome", "q"]);
 
 /** @param {URLSearchParams} query @returns {Filter} */
@@ -35,9 +37,9 @@ const filterOf = (query) => {
 const queryOf = (filter) => /** @type {Record<string, never>} */ (Object.fromEntries(FIELDS.map((field) => [field, filter[field] || undefined])));
 
 /** Returns whether an entry passes a filter, as the control API decides it. @param {Entry} entry @param {Filter} filter */
-function passes(entry, { kind, server, session, client, outcome, q }) {
+export function passes(entry, { kind, server, session, client, outcome, q }) {
   const isSame = (/** @type {string} */ wanted, /** @type {string | null} */ value) => wanted === "" || wanted === value;
-  const text = [entry.query, entry.tool, entry.client, entry.error].filter(Boolean).join("\n").toLowerCase();
+  const text = [entry.query, entry.tool, entry.client, entry.error, ...entry.hits].filter(Boolean).join("\n").toLowerCase();
   return isSame(kind, entry.kind) && isSame(server, entry.server) && isSame(session, entry.session) && isSame(client, entry.client)
     && isSame(outcome, entry.outcome) && (q === "" || text.includes(q.toLowerCase()));
 }
@@ -48,6 +50,8 @@ export default function Activity({ route }) {
   const open = Number(route.query.get("entry")) || null;
   const { kept, error, isLoading, more, olderError, isPaused, setPaused, waiting, retry } = useActivity(filter);
   const isSmall = useMedia("(max-width: 719px)");
+  // The oldest entries make room for those that have arrived since the gateway was asked.
+  const total = Math.min(kept?.total ?? 0, useStore(access)?.activity?.entries ?? Infinity);
   const change = (/** @type {Partial<Filter> & { entry?: string }} */ changed) => replaceRoute(["activity"], { ...filter, entry: route.query.get("entry"), ...changed });
   return html`
     <div class="page activity">
@@ -55,7 +59,7 @@ export default function Activity({ route }) {
         <${Button} icon=${isPaused ? "play" : "pause"} pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? `Resume${waiting > 0 ? ` (${waiting} new)` : ""}` : "Pause"}<//>
         <${Exports} filter=${filter} />
       <//>
-      <${Filters} filter=${filter} onChange=${change} />
+      <${Filters} filter=${filter} entries=${kept?.entries} onChange=${change} />
       ${error && html`<${Failure} error=${error} onRetry=${retry} />`}
       <section class="card feed" aria-label="Entries" aria-busy=${String(isLoading)}>
         ${!isSmall && kept && kept.entries.length > 0 && html`<div class="entry entry-head" aria-hidden="true"><span>Time</span><span>Kind</span><span>Who</span><span>What</span><span class="number">Tokens</span><span class="number">Time taken</span><span>Result</span></div>`}
@@ -64,7 +68,7 @@ export default function Activity({ route }) {
               row=${(/** @type {Entry} */ entry, /** @type {number} */ at) => html`<${Row} key=${entry.seq} entry=${entry} at=${at} onOpen=${() => change({ entry: String(entry.seq) })} />`} />`}
       </section>
       ${olderError && html`<${Failure} error=${olderError} onRetry=${more} />`}
-      ${kept && kept.entries.length > 0 && html`<p class="muted small num">${plural(kept.entries.length, "entry", "entries")} loaded${kept.next !== null ? "; older ones follow as you scroll" : ""} · ${count(kept.total)} kept</p>`}
+      ${kept && kept.entries.length > 0 && html`<p class="muted small num">${plural(kept.entries.length, "entry", "entries")} loaded${kept.next !== null ? "; older ones follow as you scroll" : ""} · ${count(total)} kept</p>`}
       ${open !== null && html`<${EntryDialog} key=${open} seq=${open} onSession=${(/** @type {string} */ session) => change({ session, entry: "" })} onClose=${() => change({ entry: "" })} />`}
     </div>`;
 }
@@ -79,7 +83,7 @@ function Kept() {
 
 /** @param {Filter} filter */
 function useActivity(filter) {
-  const key = JSON.stringify(filter);
+  const key = JSON.stringify([useStore(runs), filter]);
   const turn = useStore(epoch);
   const [kept, setKept] = useState(/** @type {Kept | null} */ (null));
   const [isPaused, setPaused] = useState(false);
@@ -150,7 +154,8 @@ async function catchUp(filter, kept, signal, isSame) {
   const first = await ask(undefined);
   const fresh = { entries: [...first.entries], next: first.next, total: first.total };
   const newest = isSame ? kept?.entries[0]?.seq : undefined;
-  if (!kept || newest === undefined) return fresh;
+  // Numbers begin anew with a gateway that keeps no file.
+  if (!kept || newest === undefined || first.newest < newest) return fresh;
   for (let parts = 1; parts < MAX_PARTS_TO_CATCH_UP && fresh.next !== null && (fresh.entries.at(-1)?.seq ?? 0) > newest; parts += 1) {
     const part = await ask(fresh.next);
     fresh.entries.push(...part.entries);
@@ -168,10 +173,12 @@ function merged(kept, entries) {
   return { ...kept, entries: [...added, ...kept.entries].slice(0, MAX_ENTRIES), total: kept.total + added.length };
 }
 
-/** @param {{ filter: Filter, onChange: (changed: Partial<Filter>) => void }} props */
-function Filters({ filter, onChange }) {
+/** @param {{ filter: Filter, entries: readonly Entry[] | undefined, onChange: (changed: Partial<Filter>) => void }} props */
+function Filters({ filter, entries, onChange }) {
   const servers = useStore(status)?.servers.map((server) => server.name) ?? [];
-  const clients = useStore(status)?.sessions.clients.map((client) => client.client) ?? [];
+  // A client without a session now may have entries.
+  const seen = useMemo(() => new Set(entries?.slice(0, MAX_NAMED).map((entry) => entry.client)), [entries]);
+  const clients = [...useStore(status)?.sessions.clients.map((client) => client.client) ?? [], ...seen];
   const id = useId();
   const names = (/** @type {readonly string[]} */ known, /** @type {string} */ chosen, /** @type {string} */ all) => [["", all], ...[...new Set([...known, chosen])].filter(Boolean).map((name) => [name, name])];
   return html`
@@ -199,7 +206,7 @@ async function download(filter, format, file) {
 /** @param {{ filter: Filter }} props */
 const Exports = ({ filter }) => html`
   <${Button} icon="download" onClick=${() => attempt(() => download(filter, "jsonl", "activity.jsonl"), "Exported as JSON Lines")}>JSON Lines<//>
-  <${Button} icon="download" onClick=${() => attempt(() => download(filter, "eval", "searches.jsonl"), "Exported for pegboard eval")} title="A file for pegboard eval">For eval<//>`;
+  <${Button} icon="download" onClick=${() => attempt(() => download(filter, "eval", "searches.jsonl"), "Exported for pegboard eval")} title="One record file that pegboard eval reads">For eval<//>`;
 
 const KINDS = /** @type {const} */ ({ search: ["info", "search"], call: ["accent", "call"], list: ["", "list"] });
 

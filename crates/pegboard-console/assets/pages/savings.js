@@ -8,7 +8,7 @@ import { countersTurn } from "../live.js";
 import { Bars } from "../plot.js";
 import { useStore } from "../store.js";
 import { Facts, Table } from "../table.js";
-import { Card, Empty, Failure, Meter, PageHead, Segments, Waiting, useLoaded } from "../ui.js";
+import { Card, Empty, Failure, Meter, PageHead, Segments, Select, Waiting, useLoaded } from "../ui.js";
 import { ProxyCard } from "./savings/proxy.js";
 
 /** @typedef {import("../api.d.ts").Savings} Totals */
@@ -40,7 +40,7 @@ export default function Savings() {
 /** @param {{ value: Totals }} props */
 const Figures = ({ value: { total, prices } }) => html`
   <${Facts} facts=${[
-    ["Tokens saved", short(total.saved), total.tokensOfAll > 0 ? `${percent(total.saved / total.tokensOfAll)} of ${short(total.tokensOfAll)}` : null],
+    ["Net tokens saved", short(total.saved), total.tokensOfAll > 0 ? `${percent(total.saved / total.tokensOfAll)} of ${short(total.tokensOfAll)}` : null],
     ...(prices && total.money != null ? [["Money saved", money(total.money, prices.currency)]] : []),
     ["Lists sent", short(total.lists)], ["Searches", short(total.searches)], ["Calls", short(total.calls)],
   ]} />`;
@@ -59,10 +59,21 @@ function filled(days) {
   return all;
 }
 
+/** Returns the sums of a day for one client (`c` and its name) or one server (`s`); all of it without a choice. @param {Totals["days"][number] | null} one @param {string} chosen */
+function partOf(one, chosen) {
+  if (one === null || chosen === "") return one;
+  return (chosen.startsWith("c") ? one.clients : one.servers).find((part) => part.key === chosen.slice(1)) ?? null;
+}
+
 /** @param {{ value: Totals, isMoney: boolean }} props */
 function Days({ value, isMoney }) {
+  const [chosen, setChosen] = useState("");
   const currency = value.prices?.currency ?? "";
-  const bars = filled(value.days).map(({ date, at, day: one }) => {
+  const choices = (/** @type {string} */ mark, /** @type {string} */ kind, /** @type {readonly Part[]} */ parts) => parts.map((part) => [mark + part.key, `${kind} ${part.key || "unknown"}`]);
+  // The money of a server is not known: clients have different prices.
+  const options = [["", "All clients and servers"], ...choices("c", "Client", value.clients), ...(isMoney ? [] : choices("s", "Server", value.servers))];
+  const shown = options.some(([key]) => key === chosen) ? chosen : "";
+  const bars = filled(value.days).map(({ date, at, day }) => ({ date, at, day: partOf(day, shown) })).map(({ date, at, day: one }) => {
     const saved = one?.saved ?? 0;
     const title = `${date}: ${count(saved)} of ${count(one?.tokensOfAll ?? 0)} tokens saved${one?.money != null ? `, ${money(one.money, currency)}` : ""}`;
     return isMoney ? { key: date, label: day(at), title, value: one?.money ?? 0 } : { key: date, label: day(at), title, value: saved, behind: one?.tokensOfAll ?? 0 };
@@ -70,7 +81,8 @@ function Days({ value, isMoney }) {
   return html`
     <${Card} title="By day" actions=${!isMoney && html`<span class="legend"><span><i></i>Saved</span><span><i class="pale"></i>Without Pegboard</span></span>`}>
       <div class="stack">
-        <${Bars} label=${`Saved by day: ${plural(bars.length, "day")}, in total ${count(value.total.saved)} tokens`} bars=${bars} format=${isMoney ? (/** @type {number} */ amount) => amount.toFixed(2) : short} />
+        <div class="filters"><${Select} label="Of" value=${shown} options=${options} onChange=${setChosen} /></div>
+        <${Bars} label=${`Saved by day: ${plural(bars.length, "day")}${shown === "" ? `, in total ${count(value.total.saved)} tokens` : ""}`} bars=${bars} format=${isMoney ? (/** @type {number} */ amount) => amount.toFixed(2) : short} />
         <details><summary class="small muted">The same as a table</summary>
           <${Table} caption="Savings by day" rows=${[...value.days].sort((first, second) => (first.date < second.date ? 1 : -1))} rowKey=${(/** @type {{ date: string }} */ one) => one.date} columns=${[
             { title: "Day (UTC)", kind: "head", cell: (/** @type {Totals["days"][number]} */ one) => one.date }, ...sumColumns(value)]} />

@@ -70,7 +70,7 @@ function Loaded({ session, onChange }) {
         ${session.canUnload && loose.length > 1 && html`<${Button} kind="quiet small danger" busy=${isBusy} onClick=${() => unload(loose)}>Unload all ${loose.length}<//>`}</div>
       ${session.loaded.length === 0 && html`<p class="muted small">The model has loaded no tools; it calls them through the tools of the dialect.</p>`}
       <ul class="loaded">${session.loaded.map((tool) => html`
-        <li class="row" key=${tool.name}><span class="grow"><${ToolName} name=${tool.name} /></span><span class="muted small num nowrap">${short(tool.tokens)} tokens</span>
+        <li class="row" key=${tool.name}><span class="grow"><${ToolName} name=${tool.name} server=${tool.server} /></span><span class="muted small num nowrap">${short(tool.tokens)} tokens</span>
           ${tool.isFixed ? html`<${Badge} title="Visible from the start">fixed<//>` : html`
             ${session.canKeep && html`<${Button} kind="quiet small" icon="pin" busy=${isBusy} pressed=${tool.isKept} label=${`Keep ${tool.name}`}
               onClick=${() => change("keep", { tools: [tool.name], keep: !tool.isKept }, tool.isKept ? `${tool.name} can be evicted again` : `${tool.name} stays visible`)}>Keep<//>`}

@@ -20,8 +20,14 @@ const MAX_CONTENTS: usize = 16 << 10;
 /// Maximum number of kept bytes of a query.
 const MAX_QUERY: usize = 2 << 10;
 
-/// Maximum number of characters of an error.
+/// Maximum number of bytes of an error, and of those that are looked at.
 const MAX_ERROR: usize = 300;
+const MAX_ERROR_BYTES: usize = 4 * MAX_ERROR;
+
+/// How much of a text is passed to the thread beyond what is kept, in bytes: secrets are removed there, and
+/// one that is cut off is not recognized. The part of a secret by which it is recognized is shorter, also
+/// in its encoded forms.
+const MARGIN: usize = 16 << 10;
 
 /// Maximum number of hits of an entry.
 const MAX_HITS: usize = 10;
@@ -115,8 +121,8 @@ impl Activity {
         let kept = &setup.console.activity;
         let is_kept = kept.entries > 0;
         let has_contents = is_kept && kept.contents != ContentsPlace::None;
-        let (text, is_cut) = cut(arguments, if has_contents { MAX_CONTENTS } else { 0 });
-        let contents = Contents { arguments: has_contents.then_some(text), result: None, is_cut };
+        let text = has_contents.then(|| cut(arguments, MAX_CONTENTS + MARGIN).to_owned());
+        let contents = Contents { arguments: text, result: None, is_cut: false };
         let caller = exchange.viewer.caller;
         let listener = exchange.console.clone();
         let happened = Happened { entry, caller, conversation, tools: Vec::new(), contents, listener, is_kept };
@@ -169,7 +175,7 @@ impl Observation<'_> {
             happened.entry.kind = Kind::Search;
             happened.entry.tool = None;
             let queries: Vec<&str> = answer.searched.iter().map(|searched| searched.query.as_str()).collect();
-            happened.entry.query = Some(cut(&queries.join("; "), MAX_QUERY).0);
+            happened.entry.query = Some(cut(&queries.join("; "), MAX_QUERY + MARGIN).to_owned());
             happened.entry.matches = Some(searched.matches);
             let hits = || answer.searched.iter().flat_map(|searched| &searched.hits);
             happened.entry.hits = hits().take(MAX_HITS).map(|tool| tool.name().to_owned()).collect();
@@ -211,21 +217,19 @@ impl Observation<'_> {
                     true if self.was_lost => Outcome::Failed,
                     true => Outcome::Rejected,
                 };
-                entry.error = text.is_error.then(|| brief(&text.text));
+                entry.error = text.is_error.then(|| cut(&text.text, MAX_ERROR_BYTES + MARGIN).to_owned());
                 Some(text.text.as_str())
             }
             Ok(_) => None,
             Err(failure) => {
                 entry.outcome = if self.was_lost { Outcome::Failed } else { Outcome::Rejected };
-                entry.error = Some(brief(&failure.to_string()));
+                entry.error = Some(cut(&failure.to_string(), MAX_ERROR_BYTES + MARGIN).to_owned());
                 None
             }
         };
         if let Some(text) = text {
             entry.bytes_out = text.len();
-            let (text, is_cut) = cut(text, MAX_CONTENTS);
-            happened.contents.is_cut |= is_cut;
-            happened.contents.result = Some(text);
+            happened.contents.result = Some(cut(text, MAX_CONTENTS + MARGIN).to_owned());
         }
         self.activity.pass_on(self.setup, happened);
     }
@@ -245,17 +249,25 @@ impl Drop for Observation<'_> {
 fn error_text(result: &serde_json::value::RawValue) -> String {
     let content = Fields::of(result).and_then(|fields| fields.read::<Vec<serde_json::Value>>("content"));
     let text = content.iter().flatten().find_map(|item| item.get("text")?.as_str());
-    brief(text.unwrap_or("the tool reports an error"))
+    cut(text.unwrap_or("the tool reports an error"), MAX_ERROR_BYTES + MARGIN).to_owned()
 }
 
-fn brief(text: &str) -> String {
-    pegboard_core::text::brief(text, MAX_ERROR)
+/// Returns the beginning of a text.
+fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
 }
 
-/// Returns the beginning of a text, and whether it has more.
-fn cut(text: &str, most: usize) -> (String, bool) {
-    let end = text.floor_char_boundary(most);
-    (text[..end].to_owned(), end < text.len())
+/// Replaces a text that was passed on with the part that is kept of it, without secrets. Returns whether
+/// that is less than the whole.
+fn redact(text: &mut String, most: usize, without_secrets: impl Fn(&str) -> String) -> bool {
+    // A cut at a character boundary takes at most three bytes more.
+    let was_cut = text.len() + 3 >= most + MARGIN;
+    *text = without_secrets(text);
+    let known = if was_cut { text.len().saturating_sub(MARGIN) } else { text.len() };
+    let end = text.floor_char_boundary(known.min(most));
+    let is_cut = was_cut || end < text.len();
+    text.truncate(end);
+    is_cut
 }
 
 fn micros(time: Duration) -> u64 {
@@ -263,6 +275,20 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Happened {
+    /// Removes secrets, and what is more than is kept.
+    pub(super) fn redact(&mut self, without_secrets: impl Fn(&str) -> String) {
+        if let Some(query) = &mut self.entry.query {
+            redact(query, MAX_QUERY, &without_secrets);
+        }
+        if let Some(error) = &mut self.entry.error {
+            redact(error, MAX_ERROR_BYTES, &without_secrets);
+            *error = pegboard_core::text::brief(error, MAX_ERROR);
+        }
+        for text in [&mut self.contents.arguments, &mut self.contents.result].into_iter().flatten() {
+            self.contents.is_cut |= redact(text, MAX_CONTENTS, &without_secrets);
+        }
+    }
+
     /// Returns the tokens that the model reads, estimated from the kept part.
     pub(super) fn tokens(&self) -> u64 {
         let Some(result) = self.contents.result.as_deref().filter(|result| !result.is_empty()) else {
@@ -270,5 +296,44 @@ impl Happened {
         };
         let tokens = pegboard_core::estimate_tokens(result) as u64;
         tokens.saturating_mul(self.entry.bytes_out.max(1) as u64) / result.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "hunter2-hunter2";
+
+    #[test]
+    fn no_part_of_a_secret_is_kept_at_the_end_of_a_cut_text() {
+        const MOST: usize = 1000;
+        for start in (MOST - SECRET.len()..MOST + 2).chain(MOST + MARGIN - SECRET.len()..MOST + MARGIN + 2) {
+            for padding in [0, 3 * MARGIN] {
+                let whole = format!("{}{SECRET}{}", "x".repeat(start), "y".repeat(padding));
+                let mut text = cut(&whole, MOST + MARGIN).to_owned();
+                let is_cut = redact(&mut text, MOST, |text| text.replace(SECRET, " "));
+                assert!(!text.contains('h') && text.len() <= MOST, "{start} {padding}: {}", text.len());
+                assert!(is_cut || text.len() >= MOST.min(start), "{start} {padding}");
+            }
+        }
+    }
+
+    #[test]
+    fn secrets_that_shrink_a_text_bring_no_cut_one_into_view() {
+        const MOST: usize = 1000;
+        let whole = SECRET.repeat(2 * MARGIN);
+        let mut text = cut(&whole, MOST + MARGIN).to_owned();
+        assert!(redact(&mut text, MOST, |text| text.replace(SECRET, " ")));
+        assert!(!text.contains("hunter"), "{text}");
+    }
+
+    #[test]
+    fn short_texts_stay_whole() {
+        let mut text = "just a text".to_owned();
+        assert!(!redact(&mut text, 100, str::to_owned));
+        assert_eq!(text, "just a text");
+        assert!(redact(&mut text, 4, str::to_owned));
+        assert_eq!(text, "just");
     }
 }

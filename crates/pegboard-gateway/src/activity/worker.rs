@@ -123,15 +123,10 @@ impl Worker {
 
     /// Removes secrets from what is kept.
     fn redact(&self, happened: &mut Happened) {
-        let Some(fleet) = self.parts.fleet.upgrade() else { return };
-        let texts = [
-            &mut happened.entry.query,
-            &mut happened.entry.error,
-            &mut happened.contents.arguments,
-            &mut happened.contents.result,
-        ];
-        for text in texts.into_iter().flatten() {
-            *text = fleet.without_secrets(text);
+        match self.parts.fleet.upgrade() {
+            Some(fleet) => happened.redact(|text| fleet.without_secrets(text)),
+            // The secrets of a gateway that has ended are not known any more.
+            None => happened.redact(|_| String::new()),
         }
     }
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    ControlState,
+    CALL, ControlState,
     caller::ControlCaller,
     responses::{answer, error_response, read_body_of},
 };
@@ -48,7 +48,7 @@ const NOTED: Duration = Duration::from_millis(500);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 pub(super) fn routes() -> Router<ControlState> {
-    Router::new().route("/control/call", post(call))
+    Router::new().route(CALL, post(call))
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,13 +112,7 @@ async fn call(State(state): State<ControlState>, asking: ControlCaller, request:
             (Outcome::Failed, raw(&result))
         }
     };
-    let server = state
-        .control
-        .catalog
-        .catalog()
-        .iter()
-        .find(|tool| tool.name() == wanted.name)
-        .and_then(|tool| tool.server_name().map(str::to_owned));
+    let server = server_of(&state, &asking, &wanted.name);
     answer(&CallResult {
         name: wanted.name,
         server,
@@ -129,6 +123,14 @@ async fn call(State(state): State<ControlState>, asking: ControlCaller, request:
         duration_us,
         seq: tokio::time::timeout(NOTED, noted).await.ok().and_then(Result::ok),
     })
+}
+
+/// Returns the server of a tool, if the caller sees the tool: a hidden tool must look like a missing one.
+fn server_of(state: &ControlState, asking: &ControlCaller, name: &str) -> Option<String> {
+    let catalog = state.control.catalog.catalog();
+    let tool = catalog.iter().find(|tool| tool.name() == name)?;
+    let is_visible = asking.has_full_access() || asking.selection().allows(tool);
+    is_visible.then(|| tool.server_name().map(str::to_owned))?
 }
 
 /// Returns the request of a client that calls a tool.

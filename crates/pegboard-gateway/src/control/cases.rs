@@ -1,6 +1,6 @@
 //! Labelled queries that the user has saved, and how the rankers do on them.
 
-use std::{io, path::Path as FilePath, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, io, path::Path as FilePath, sync::Arc, time::Instant};
 
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
     http::{Response, StatusCode},
     routing::{delete, get},
 };
-use pegboard_core::{Query, Ranker};
+use pegboard_core::{Hit, Query, Ranker, Vectors, vectors::QueryTexts};
 use pegboard_discovery::Session;
 use pegboard_state::Folder;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,9 @@ const MAX_TEXT: usize = 4 << 10;
 
 /// How deep an expected tool is looked for.
 const DEPTH: usize = 100;
+
+/// How many queries are sent at a time to a source of vectors, which takes few.
+const QUERIES: usize = 16;
 
 /// The name of the file, its lock, and its largest size.
 const NAME: &str = "cases.json";
@@ -152,68 +155,119 @@ async fn cases(State(state): State<ControlState>, asking: ControlCaller) -> Resp
     if let Some(response) = refusal(&asking) {
         return response;
     }
-    match blocking(move || measured(&state, &asking)).await {
-        Ok(Ok(cases)) => answer(&cases),
-        Ok(Err(error)) => error.response(),
+    let opened = match blocking(move || Measurement::open(&state, &asking)).await {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(error)) => return error.response(),
+        Err(response) => return response,
+    };
+    let mut vectors = Vec::new();
+    for ranker in &opened.rankers {
+        vectors.push(vectors_for(&**ranker, &opened.cases).await);
+    }
+    match blocking(move || opened.results(&vectors)).await {
+        Ok(cases) => answer(&cases),
         Err(response) => response,
     }
 }
 
-/// Returns the cases, and the results of every ranker on them.
-fn measured(state: &ControlState, asking: &ControlCaller) -> Result<Cases, CasesError> {
-    let setup = state.control.setups.current();
-    let folder = setup.console.folder.as_deref();
-    let cases = match folder {
-        Some(path) if path.is_dir() => read(&Folder::open(path)?)?,
-        _ => Vec::new(),
+/// Fetches the vectors of the queries of cases, as a search does: those of [`QUERIES`] cases together.
+/// Nothing if the ranker has no source of vectors.
+async fn vectors_for(ranker: &dyn Ranker, cases: &[Case]) -> Vec<Vectors> {
+    let Some(source) = ranker.vector_source() else { return Vec::new() };
+    let texts = |case: &Case| QueryTexts {
+        whole: case.query.clone(),
+        requests: ranker.requests(&case.query).into_iter().map(str::to_owned).collect(),
     };
-    let dialect = setup.profile.dialect();
-    let host = state.options.host.rankers.as_ref();
-    let named = host.map(|rankers| rankers.names().into_iter().filter_map(|name| rankers.ranker(name)).collect());
-    let rankers: Vec<Arc<dyn Ranker>> = named.unwrap_or_else(|| vec![(setup.rankers)(dialect)]);
-    let view = state.control.catalog.view(&setup, &asking.viewer, Shape::new(dialect, Listing::Searchable));
-    let session = lock(&view.tools).fork();
-    let expected: Vec<Vec<String>> = cases.iter().map(|case| ids(&session, &case.expected)).collect();
-    let mut scores = Vec::new();
-    let mut results: Vec<CaseResult> = cases
-        .iter()
-        .map(|case| CaseResult {
-            id: case.id.clone(),
-            ranks: Vec::new(),
-            missing: case.expected.iter().filter(|name| session.find(name).is_none()).cloned().collect(),
-        })
-        .collect();
-    for ranker in rankers {
-        let began = Instant::now();
-        let ranks: Vec<Option<usize>> =
-            cases.iter().zip(&expected).map(|(case, ids)| rank_of(&session, &*ranker, &case.query, ids)).collect();
-        let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        for (result, rank) in results.iter_mut().zip(&ranks) {
-            result.ranks.push(RankOfCase { ranker: ranker.name(), rank: *rank });
-        }
-        scores.push(score(ranker.name(), &ranks, took_us));
+    let mut vectors = Vec::new();
+    for part in cases.chunks(QUERIES) {
+        vectors.push(source.ask(part.iter().map(texts).collect()).await);
     }
-    Ok(Cases { cases, scores, results, is_saved: folder.is_some() })
+    vectors
 }
 
-/// Returns the identities of tools by their names, in any spelling.
-fn ids(session: &Session, names: &[String]) -> Vec<String> {
-    names.iter().filter_map(|name| session.find(name)).map(|tool| tool.id().to_owned()).collect()
+/// The cases, and what is measured on them.
+struct Measurement {
+    cases: Vec<Case>,
+    rankers: Vec<Arc<dyn Ranker>>,
+    session: Session,
+    is_saved: bool,
 }
 
-/// Returns the best rank of an expected tool, from 1.
-fn rank_of(session: &Session, ranker: &dyn Ranker, query: &str, expected: &[String]) -> Option<usize> {
-    let query = Query::new(query).limit(DEPTH).least_confidence(0.0);
-    let ranking = ranker.rank(&query, session.catalog(), session.selection()).ok()?;
-    ranking.hits.iter().position(|hit| expected.iter().any(|id| id == hit.tool.id())).map(|at| at + 1)
+/// The ranks of the expected tools of a case, from 1, best first.
+#[derive(Debug, PartialEq, Eq)]
+struct CaseRanks {
+    found: Vec<usize>,
+    /// The number of expected tools, also of those that do not exist.
+    expected: usize,
 }
 
-/// Returns the quality of a ranker from the ranks of all cases.
-fn score(ranker: &'static str, ranks: &[Option<usize>], took_us: u64) -> Score {
-    let share = |sum: f64| (!ranks.is_empty()).then(|| (sum / ranks.len() as f64 * 1e4).round() / 1e4);
-    let within = |most: usize| share(ranks.iter().flatten().filter(|rank| **rank <= most).count() as f64);
-    let mrr = share(ranks.iter().flatten().map(|rank| 1.0 / *rank as f64).sum());
-    Score { ranker, recall_at1: within(1), recall_at5: within(5), recall_at10: within(10), mrr, took_us }
+impl Measurement {
+    fn open(state: &ControlState, asking: &ControlCaller) -> Result<Self, CasesError> {
+        let setup = state.control.setups.current();
+        let folder = setup.console.folder.as_deref();
+        let cases = match folder {
+            Some(path) if path.is_dir() => read(&Folder::open(path)?)?,
+            _ => Vec::new(),
+        };
+        let dialect = setup.profile.dialect();
+        let host = state.options.host.rankers.as_ref();
+        let named = host.map(|rankers| rankers.names().into_iter().filter_map(|name| rankers.ranker(name)).collect());
+        let rankers = named.unwrap_or_else(|| vec![(setup.rankers)(dialect)]);
+        let view = state.control.catalog.view(&setup, &asking.viewer, Shape::new(dialect, Listing::Searchable));
+        let session = lock(&view.tools).fork();
+        Ok(Self { cases, rankers, session, is_saved: folder.is_some() })
+    }
+
+    /// Returns the cases with the results of every ranker. `vectors` are those of
+    /// [`vectors_for`], by ranker.
+    fn results(self, vectors: &[Vec<Vectors>]) -> Cases {
+        let mut scores = Vec::new();
+        let mut results: Vec<CaseResult> = self
+            .cases
+            .iter()
+            .map(|case| CaseResult { id: case.id.clone(), ranks: Vec::new(), missing: self.missing(case) })
+            .collect();
+        for (ranker, vectors) in self.rankers.iter().zip(vectors) {
+            let began = Instant::now();
+            let of_case = |(at, case): (usize, &Case)| self.ranks(&**ranker, case, vectors.get(at / QUERIES));
+            let ranks: Vec<CaseRanks> = self.cases.iter().enumerate().map(of_case).collect();
+            let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            for (result, ranks) in results.iter_mut().zip(&ranks) {
+                result.ranks.push(RankOfCase { ranker: ranker.name(), rank: ranks.found.first().copied() });
+            }
+            scores.push(score(ranker.name(), &ranks, took_us));
+        }
+        Cases { cases: self.cases, scores, results, is_saved: self.is_saved }
+    }
+
+    /// Returns the expected names of a case that no tool has, in any spelling.
+    fn missing(&self, case: &Case) -> Vec<String> {
+        case.expected.iter().filter(|name| self.session.find(name).is_none()).cloned().collect()
+    }
+
+    /// Returns where a ranker finds the expected tools of a case.
+    fn ranks(&self, ranker: &dyn Ranker, case: &Case, vectors: Option<&Vectors>) -> CaseRanks {
+        let tools = case.expected.iter().filter_map(|name| self.session.find(name));
+        let expected: BTreeSet<String> = tools.map(|tool| tool.id().to_owned()).collect();
+        let query = Query::new(&case.query).limit(DEPTH).least_confidence(0.0).vectors(vectors);
+        let ranked = ranker.rank(&query, self.session.catalog(), self.session.selection());
+        let hits = ranked.map(|ranking| ranking.hits).unwrap_or_default();
+        let is_expected = |(at, hit): (usize, &Hit)| expected.contains(hit.tool.id()).then_some(at + 1);
+        let found = hits.iter().enumerate().filter_map(is_expected).collect();
+        CaseRanks { found, expected: expected.len() + self.missing(case).len() }
+    }
+}
+
+/// Returns the quality of a ranker from the ranks of all cases. Each expected tool is an equal share of
+/// its case, as in `pegboard eval`.
+fn score(ranker: &'static str, cases: &[CaseRanks], took_us: u64) -> Score {
+    let mean = |sum: f64| (!cases.is_empty()).then(|| (sum / cases.len() as f64 * 1e4).round() / 1e4);
+    let recall = |most: usize| {
+        let found = |case: &CaseRanks| case.found.iter().filter(|rank| **rank <= most).count();
+        mean(cases.iter().map(|case| found(case) as f64 / case.expected.max(1) as f64).sum())
+    };
+    let mrr = mean(cases.iter().filter_map(|case| case.found.first()).map(|rank| 1.0 / *rank as f64).sum());
+    Score { ranker, recall_at1: recall(1), recall_at5: recall(5), recall_at10: recall(10), mrr, took_us }
 }
 
 async fn save_case(State(state): State<ControlState>, asking: ControlCaller, request: Request) -> Response<Body> {
@@ -293,10 +347,19 @@ mod tests {
 
     #[test]
     fn the_quality_of_a_ranker() {
-        let found = score("keyword", &[Some(1), Some(4), None, Some(7)], 5);
+        let case = |found: &[usize], expected| CaseRanks { found: found.to_vec(), expected };
+        let found = score("keyword", &[case(&[1], 1), case(&[4], 1), case(&[], 1), case(&[7], 1)], 5);
         assert_eq!((found.recall_at1, found.recall_at5, found.recall_at10), (Some(0.25), Some(0.5), Some(0.75)));
         assert_eq!(found.mrr, Some(0.3482));
         assert_eq!(score("keyword", &[], 0).recall_at1, None);
+    }
+
+    #[test]
+    fn recall_is_the_share_of_the_expected_tools() {
+        let ranks = CaseRanks { found: vec![1, 8], expected: 4 };
+        let found = score("keyword", &[ranks], 0);
+        assert_eq!((found.recall_at1, found.recall_at5, found.recall_at10), (Some(0.25), Some(0.25), Some(0.5)));
+        assert_eq!(found.mrr, Some(1.0));
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn details(state: &ControlState, setup: &Setup, asking: &ControlCaller) -> serde
             "approve": full && setup.pins.is_some(),
             "health": full && host.doctor.is_some(),
             "clients": full && host.clients.is_some(),
-            "cases": full,
+            "cases": full && setup.console.folder.is_some(),
             "savings": full,
         },
         "rankers": rankers,

@@ -19,7 +19,7 @@ use http_body::Frame;
 use pegboard_upstream::PinReport;
 use serde_json::{Value, json};
 use tokio::sync::{
-    broadcast::{self, error::RecvError, error::TryRecvError},
+    broadcast::error::{RecvError, TryRecvError},
     mpsc, watch,
 };
 
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    events::{Audience, Event, Events},
+    events::{Audience, Event, Events, Listener},
     lock,
 };
 
@@ -52,7 +52,7 @@ pub(super) fn routes() -> Router<ControlState> {
 }
 
 async fn events(State(state): State<ControlState>, asking: ControlCaller) -> Response<Body> {
-    let Some(listener) = state.events.listen() else {
+    let Some(listener) = state.events.listen(asking.caller()) else {
         return error_response(StatusCode::SERVICE_UNAVAILABLE, "too many consoles are open");
     };
     let (sender, receiver) = mpsc::channel(WAITING);
@@ -92,7 +92,7 @@ struct Stream {
     /// The servers that the listener knows of. Of one that was removed, or lost its last tool that
     /// the listener sees, it is told once more.
     shown: BTreeSet<String>,
-    listener: broadcast::Receiver<Arc<Event>>,
+    listener: Listener,
     sender: mpsc::Sender<Bytes>,
     stop: watch::Receiver<bool>,
 }
@@ -123,7 +123,7 @@ impl Stream {
     /// Waits for events and returns them together; a comment if there are none for long. `None`
     /// at the end of the gateway, or of the caller's access.
     async fn next(&mut self) -> Option<String> {
-        let first = match tokio::time::timeout(KEEP_ALIVE, self.listener.recv()).await {
+        let first = match tokio::time::timeout(KEEP_ALIVE, self.listener.receiver.recv()).await {
             Err(_) => return self.renew().map(|()| ": \n\n".to_owned()),
             Ok(Err(RecvError::Closed)) => return None,
             Ok(Err(RecvError::Lagged(missed))) => Err(missed),
@@ -133,7 +133,7 @@ impl Stream {
         self.renew()?;
         let mut text = self.text_of(&first);
         loop {
-            text += &match self.listener.try_recv() {
+            text += &match self.listener.receiver.try_recv() {
                 Ok(event) => self.text_of(&Ok(event)),
                 Err(TryRecvError::Lagged(missed)) => self.text_of(&Err(missed)),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(text),

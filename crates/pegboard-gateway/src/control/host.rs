@@ -124,7 +124,7 @@ pub trait ConfigurationFile: fmt::Debug + Send + Sync {
 pub struct ConfigurationView {
     /// The file.
     pub file: Option<String>,
-    /// Its text, without secrets.
+    /// Its text, without secrets; `None` if it cannot be parsed.
     pub text: Option<String>,
     /// The values in it.
     pub settings: Vec<SettingView>,

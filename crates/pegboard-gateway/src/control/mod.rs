@@ -87,6 +87,9 @@ pub const TOOLS: &str = "/control/tools";
 /// The path of the last log lines.
 pub const LOGS: &str = "/control/logs";
 
+/// The path that calls a tool, for as long as the tool takes.
+pub const CALL: &str = "/control/call";
+
 /// The path that makes a URL for the console.
 pub const CONSOLE_URL: &str = "/control/console/url";
 

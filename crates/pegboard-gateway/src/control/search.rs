@@ -23,6 +23,7 @@ use pegboard_core::{
     text::{brief, excerpt},
 };
 use pegboard_discovery::{DialectName, MetaTool, Session, estimate_tokens};
+use pegboard_http::PeerAddress;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -39,6 +40,7 @@ use crate::{
     routes::lists,
     settings::{Listing, Shape},
     setup::Setup,
+    shares::Party,
 };
 
 /// Number of hits, unless asked otherwise, and at most.
@@ -168,6 +170,7 @@ struct WhyNot {
 }
 
 async fn search(State(state): State<ControlState>, asking: ControlCaller, request: Request) -> Response<Body> {
+    let party = Party::of(asking.caller(), request.extensions().get::<PeerAddress>().copied());
     let wanted: SearchRequest = match read_body(request.into_body()).await {
         Ok(wanted) => wanted,
         Err(response) => return response,
@@ -195,8 +198,17 @@ async fn search(State(state): State<ControlState>, asking: ControlCaller, reques
         Some(vectors) => vectors.await,
         None => Vectors::default(),
     };
+    // As for a search of a client: one caller with long queries must not keep a processor from the others.
+    let turn = match state.pipeline.limits.begin_work(party, wanted.query.len()).await {
+        Ok(turn) => turn,
+        Err(error) => return error_response(StatusCode::SERVICE_UNAVAILABLE, &error.message),
+    };
     let rankers = state.options.host.rankers.clone();
-    match blocking(move || playground.search(&wanted, &vectors, rankers.as_deref())).await {
+    let search = move || {
+        let _turn = turn;
+        playground.search(&wanted, &vectors, rankers.as_deref())
+    };
+    match blocking(search).await {
         Ok(Ok(result)) => answer(&result),
         Ok(Err(error)) => error.response(),
         Err(response) => response,

@@ -9,7 +9,7 @@ use std::{
 
 use pegboard_core::vectors::VectorSourceStatus;
 use pegboard_process::processes;
-use pegboard_upstream::{PinReport, Report, Upstream, config::TransportConfig};
+use pegboard_upstream::{CallCounts, PinReport, Report, Upstream, config::TransportConfig};
 use serde::{Deserialize, Serialize};
 
 use super::{Control, servers::actions_of};
@@ -183,6 +183,18 @@ pub struct ServerStatus {
     pub actions: Vec<String>,
 }
 
+impl ServerStatus {
+    /// Returns the status for a caller that sees only some of the server's tools: the figures count
+    /// those of others too.
+    fn without_figures(mut self) -> Self {
+        let report = &mut self.report;
+        (report.pid, report.held, report.last_error) = (None, 0, None);
+        report.calls = CallCounts::default();
+        (report.connections.shared, report.connections.own) = (0, 0);
+        Self { tool_errors: 0, latency: Latency::default(), memory_bytes: None, ..self }
+    }
+}
+
 /// The credentials of a remote server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -283,7 +295,7 @@ impl Control {
                 status.target = None;
                 status.report.tools = by_server.get(server.name()).copied().unwrap_or_default();
             }
-            status
+            if is_whole { status } else { status.without_figures() }
         });
         Status {
             format: FORMAT,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use pegboard_core::Tool;
+use pegboard_core::{Annotations, Tool};
 use pegboard_mcp::json::Raw;
 use pegboard_upstream::{
     PinReport, Upstream,
@@ -152,6 +152,7 @@ fn changes_of(changes: &ToolOverride) -> Option<ToolChanges> {
         ("name", changes.name.is_some()),
         ("title", changes.title.is_some()),
         ("description", changes.description.is_some()),
+        ("annotations", changes.annotations != Annotations::default()),
         ("alwaysShow", changes.always_show.is_some()),
     ];
     let keys: Vec<String> = keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.to_owned()).collect();

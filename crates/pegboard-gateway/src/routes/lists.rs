@@ -1,6 +1,6 @@
 //! Lists, and pages of them.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use pegboard_core::Tool;
 use pegboard_discovery::{
@@ -22,7 +22,8 @@ use crate::{
     text::shorten,
 };
 
-/// Returns the tools for a client, and counts the tokens that this saves.
+/// Returns the tools for a client with the tokens of the list, and counts the tokens that this saves.
+/// Without `counters`, the tokens of a list of all tools are not computed.
 pub(crate) fn tools(
     catalog: &CatalogView,
     setup: &Setup,
@@ -34,7 +35,8 @@ pub(crate) fn tools(
     }
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
-            return (with_fitting_schemas(setup, everything(tools)), 0);
+            let cost = counters.map_or(0, |counters| counters.cost_of_all(exchange, tools).values().sum());
+            return (with_fitting_schemas(setup, everything(tools)), cost);
         }
         let items: Vec<SharedRaw> = tools.listed_tools().iter().map(|listed| definition_of(listed, tools)).collect();
         let items = with_fitting_schemas(setup, items);
@@ -54,10 +56,15 @@ pub(crate) struct Counters<'a> {
 }
 
 impl Counters<'_> {
-    fn count_savings(&self, exchange: &Exchange, tools: &Session, shown: &Cost) {
+    /// Returns the tokens of all tools that the client may see.
+    fn cost_of_all(&self, exchange: &Exchange, tools: &Session) -> Arc<Cost> {
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
-        let all = self.savings.cost_of_all(key, || cost_of_all(tools));
+        self.savings.cost_of_all(key, || cost_of_all(tools))
+    }
+
+    fn count_savings(&self, exchange: &Exchange, tools: &Session, shown: &Cost) {
+        let all = self.cost_of_all(exchange, tools);
         self.metrics.count_tokens_saved(all.values().sum(), shown.values().sum());
         let client = exchange.session.as_ref().map_or(&exchange.client, |session| &session.client);
         self.savings.count_list(&shorten(client), &all, shown);

@@ -3,7 +3,11 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::http::Method;
-use pegboard_core::{Ranker, Reason, Selection};
+use pegboard_core::{
+    Annotations, Catalog, Hit, Query, QueryError, Ranker, Ranking, Reason, Secret, Selection, Tool, VectorSource,
+    Vectors,
+    vectors::{BoxFuture, QueryTexts, VectorSourceStatus},
+};
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_engine::{Hinted, Keyword};
 use pegboard_gateway::{
@@ -13,7 +17,7 @@ use pegboard_gateway::{
         host::{Host, NamedRankers},
     },
 };
-use pegboard_upstream::config::Pinning;
+use pegboard_upstream::config::{Pinning, ToolOverride};
 use serde_json::{Value, json};
 
 use super::{
@@ -374,6 +378,23 @@ async fn activity_links_calls_to_searches_and_keeps_contents_in_memory() {
 }
 
 #[tokio::test]
+async fn no_part_of_a_secret_is_kept_where_arguments_are_cut() {
+    let mut config = Server::new(&["echo"]).config("one");
+    config.secrets.push(Secret::new("hunter2-hunter2-hunter2"));
+    let world = World::new(vec![config], plain()).await;
+    let console = Console::new(&world, hosted());
+    let session = world.legacy().await;
+    // The limit is in the middle of the secret.
+    let word = format!("{}hunter2-hunter2-hunter2", "x".repeat((16 << 10) - 20));
+    session.call("echo", &json!({"word": word}).to_string()).await;
+    let call = &console.entries("call", 1).await[0];
+    let detail = console.get(&format!("activity/{}", call["seq"])).await;
+    let kept = detail["arguments"].as_str().expect("arguments");
+    assert!(kept.ends_with("xxx ") || kept.ends_with("xxx \"}"), "{}", &kept[kept.len() - 40..]);
+    assert!(!kept.contains("hunter"));
+}
+
+#[tokio::test]
 async fn activity_survives_a_restart_without_contents() {
     let folder = Folder::new("console-activity");
     let with = |entries, contents| GatewaySettings {
@@ -466,6 +487,9 @@ async fn a_list_of_several_pages_is_one_entry() {
     console.entries("call", 1).await;
     let lists = console.entries("list", 1).await;
     assert_eq!((lists.len(), &lists[0]["matches"]), (1, &json!(3)));
+    let tools = console.get("tools").await["servers"][0]["tools"].as_array().cloned().unwrap_or_default();
+    let tokens: u64 = tools.iter().filter_map(|tool| tool["tokens"].as_u64()).sum();
+    assert_eq!(lists[0]["tokens"], tokens, "the model reads all definitions");
     assert_eq!(console.get("status").await["totals"]["lists"], 1);
 }
 
@@ -484,6 +508,9 @@ async fn a_token_for_a_tool_hears_of_its_server_and_counts_its_own_calls() {
     admin.entries("call", 4).await;
     let calls = async |console: &Console| console.get("tools").await["servers"][0]["tools"][0]["calls"].clone();
     assert_eq!((calls(&admin).await, calls(&guest).await), (json!(4), json!(1)));
+    // Those of the server are not all its own.
+    let all_calls = async |console: &Console| console.get("status").await["servers"][0]["calls"]["total"].clone();
+    assert_eq!((all_calls(&admin).await, all_calls(&guest).await), (json!(4), json!(0)));
     let mut stream = guest.events().await;
     stream.until(|event| event["kind"] == "lagged").await;
     one.add_tool("hidden");
@@ -491,6 +518,32 @@ async fn a_token_for_a_tool_hears_of_its_server_and_counts_its_own_calls() {
     assert_eq!((&event["server"], event.get("tools")), (&json!("one"), None));
     assert_eq!(admin.post("servers/one/stop", json!({})).await.0, 202);
     stream.until(|event| event["kind"] == "server" && event["state"] == "stopped").await;
+}
+
+#[tokio::test]
+async fn a_token_does_not_see_the_figures_of_a_server_that_it_sees_a_part_of() {
+    let world = World::new(
+        vec![Server::new(&["echo", "secret", "fail"]).config("one")],
+        GatewaySettings { tokens: tokens(), ..plain() },
+    )
+    .await;
+    let (admin, guest) = (Console::of(&world, ADMIN), Console::of(&world, GUEST));
+    let session = world.legacy_as(ADMIN).await;
+    for _ in 0..12 {
+        session.call("fail", "{}").await;
+    }
+    let server = async |console: &Console| console.get("status").await["servers"][0].clone();
+    let (of_admin, of_guest) = (server(&admin).await, server(&guest).await);
+    assert_eq!((&of_admin["calls"]["total"], &of_admin["toolErrors"]), (&json!(12), &json!(12)));
+    assert!(of_admin["latency"]["p50Us"].is_number(), "{of_admin}");
+    assert_eq!(
+        (&of_guest["tools"], &of_guest["calls"]["total"], &of_guest["toolErrors"]),
+        (&json!(2), &json!(0), &json!(0))
+    );
+    for key in ["lastError", "pid", "memoryBytes"] {
+        assert_eq!(of_guest[key], Value::Null, "{key}");
+    }
+    assert_eq!((&of_guest["held"], &of_guest["latency"]["p50Us"]), (&json!(0), &Value::Null));
 }
 
 #[tokio::test]
@@ -537,6 +590,32 @@ async fn the_console_calls_tools_like_a_client() {
     let entries = console.entries("call", 3).await;
     assert!(entries.iter().all(|entry| entry["source"] == "console"), "{entries:?}");
     assert_eq!(server.called(), ["echo", "fail"]);
+}
+
+#[tokio::test]
+async fn a_call_of_a_hidden_tool_looks_like_that_of_a_missing_one() {
+    let servers = vec![Server::new(&["echo", "secret"]).config("one"), Server::new(&["echo"]).config("two")];
+    let world = World::new(servers, GatewaySettings { tokens: tokens(), ..plain() }).await;
+    let (admin, guest) = (Console::of(&world, ADMIN), Console::of(&world, GUEST));
+    let server_of = async |console: &Console, name: &str| {
+        console.post("call", json!({"name": name, "arguments": {}})).await.1["server"].clone()
+    };
+    for name in ["one___secret", "two___echo", "two___none"] {
+        assert_eq!(server_of(&guest, name).await, Value::Null, "{name}");
+    }
+    assert_eq!(server_of(&guest, "one___echo").await, "one");
+    assert_eq!(server_of(&admin, "two___echo").await, "two");
+}
+
+#[tokio::test]
+async fn tools_name_the_keys_that_the_configuration_sets() {
+    let mut config = Server::new(&["echo"]).config("one");
+    let annotations = Annotations { read_only: Some(true), ..Annotations::default() };
+    let changes = ToolOverride { title: Some("Echo".to_owned()), annotations, ..ToolOverride::default() };
+    config.overrides.insert("echo".to_owned(), changes);
+    let world = World::new(vec![config], plain()).await;
+    let tool = Console::new(&world, hosted()).get("tools").await["servers"][0]["tools"][0].clone();
+    assert_eq!(tool["override"]["keys"], json!(["title", "annotations"]));
 }
 
 #[tokio::test]
@@ -650,6 +729,14 @@ async fn held_tools_are_approved_in_the_form_that_was_shown() {
 }
 
 #[tokio::test]
+async fn without_a_state_folder_there_are_no_cases() {
+    let world = bridge(bank()).await;
+    let console = Console::new(&world, hosted());
+    assert_eq!(console.get("console").await["may"]["cases"], false);
+    assert_eq!(console.post("cases", json!({"query": "open an issue", "expected": ["create_issue"]})).await.0, 409);
+}
+
+#[tokio::test]
 async fn cases_measure_the_rankers() {
     let folder = Folder::new("console-cases");
     let settings = GatewaySettings {
@@ -658,10 +745,18 @@ async fn cases_measure_the_rankers() {
     };
     let world = World::new(vec![Server::with(bank()).config("one")], settings).await;
     let console = Console::new(&world, hosted());
+    assert_eq!(console.get("console").await["may"]["cases"], true);
     assert_eq!(console.get("cases").await["cases"], json!([]));
     let (status, saved) = console.post("cases", json!({"query": "open an issue", "expected": ["create_issue"]})).await;
     assert_eq!(status, 200, "{saved}");
     console.post("cases", json!({"query": "zzz", "expected": ["gone", "pay"]})).await;
+    let several = json!({"query": "repository", "expected": ["create_issue", "list_issues", "pay", "gone"]});
+    let (_, several) = console.post("cases", several).await;
+    let recall = console.get("cases").await["scores"][0].clone();
+    // All of the first case, nothing of the second, half of the third.
+    assert_eq!((&recall["recallAt1"], &recall["recallAt10"]), (&json!(0.4167), &json!(0.5)));
+    let path = format!("cases/{}", several["id"].as_str().expect("an id"));
+    assert_eq!(console.ask(Method::DELETE, &path, &[], &Value::Null).await.0, 200);
     let cases = console.get("cases").await;
     let scores = cases["scores"].as_array().expect("scores");
     assert_eq!((&scores[0]["ranker"], &scores[0]["recallAt1"]), (&json!("keyword"), &json!(0.5)));
@@ -679,6 +774,58 @@ async fn cases_measure_the_rankers() {
     }
     assert_eq!(console.ask(Method::DELETE, &format!("cases/{id}"), &[], &Value::Null).await.0, 200);
     assert_eq!(console.ask(Method::DELETE, &format!("cases/{id}"), &[], &Value::Null).await.0, 404);
+}
+
+/// Finds all tools if it gets the vector of the query.
+#[derive(Debug)]
+struct ByVector;
+
+impl Ranker for ByVector {
+    fn name(&self) -> &'static str {
+        "by-vector"
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+        let hit = |tool: &Arc<Tool>| Hit { tool: Arc::clone(tool), score: 1.0, why: Vec::new() };
+        let hits = if query.vector().is_some() { catalog.iter().map(hit).collect() } else { Vec::new() };
+        Ok(Ranking { total: hits.len(), passing: hits.len(), hits, ..Ranking::default() })
+    }
+
+    fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
+        Some(Arc::new(FewVectors))
+    }
+}
+
+/// A source that takes only few queries at a time, like the endpoints of models.
+#[derive(Debug)]
+struct FewVectors;
+
+impl VectorSource for FewVectors {
+    fn ask(&self, queries: Vec<QueryTexts>) -> BoxFuture<Vectors> {
+        let vector = |query: QueryTexts| (query.whole, Arc::from([1.0]));
+        Box::pin(std::future::ready(queries.into_iter().take(16).map(vector).collect()))
+    }
+
+    fn status(&self) -> VectorSourceStatus {
+        VectorSourceStatus::default()
+    }
+}
+
+#[tokio::test]
+async fn cases_are_measured_with_the_vectors_of_their_queries() {
+    let folder = Folder::new("console-cases-vectors");
+    let settings = GatewaySettings {
+        console: ConsoleSettings { folder: Some(folder.path().to_owned()), ..ConsoleSettings::default() },
+        ..settings(Profile::Dialect(DialectName::Bridge))
+    };
+    let world = World::ranked(vec![Server::with(bank()).config("one")], settings, Arc::new(ByVector)).await;
+    let console = Console::new(&world, Options::default());
+    for number in 0..20 {
+        let case = json!({"query": format!("issue {number}"), "expected": ["create_issue"]});
+        assert_eq!(console.post("cases", case).await.0, 200);
+    }
+    let cases = console.get("cases").await;
+    assert_eq!((&cases["scores"][0]["ranker"], &cases["scores"][0]["recallAt10"]), (&json!("by-vector"), &json!(1.0)));
 }
 
 #[tokio::test]

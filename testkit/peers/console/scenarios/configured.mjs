@@ -1,19 +1,87 @@
-// The pages of a gateway with a configuration file and a state folder: cases, approvals, health, the file, clients.
+// The pages of a gateway with a configuration file and a state folder: cases, sessions, savings, servers, approvals, health, the
+// file, clients.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { SIZES, step, Tab } from "../browser.mjs";
+import { Client } from "../mcp.mjs";
 
-const PAGES = [["approvals", ""], ["health", ""], ["health/configuration", ""], ["health/clients", ""], ["servers", ""], ["playground", ""]];
+const PAGES = [["approvals", ""], ["health", ""], ["health/configuration", ""], ["health/clients", ""], ["servers", ""], ["playground", ""], ["activity", ""], ["sessions", ""], ["savings", ""]];
+const TOOL = "changing___repeat";
 
-export default async function configured(browser, { base, login, file }) {
+export default async function configured(browser, { base, login, file, home }) {
   const tab = await Tab.open(browser, base);
   await tab.signIn(login);
+  const client = await useGateway(base);
   await checkCases(tab);
+  await checkExport(tab);
+  await checkSavings(tab);
+  await checkSession(tab, client);
+  await checkSwitch(tab);
   await checkApprovals(tab, file);
   await checkHealth(tab);
-  await checkClients(tab);
+  await checkClients(tab, home);
   await tab.close();
+}
+
+/** Searches for the tool, which loads it, and calls it. */
+async function useGateway(base) {
+  const client = await Client.connect(`${base}/mcp`, { name: "configured-check" });
+  const { tools } = await client.listTools();
+  await client.call(tools.find((tool) => tool.name.includes("search")).name, { query: "repeat a text" });
+  await client.call(TOOL, {});
+  return client;
+}
+
+async function checkExport(tab) {
+  const { page } = tab;
+  await tab.show("activity");
+  await tab.until("the call is listed", async () => (await page.locator(".entry", { hasText: TOOL }).count()) > 0);
+  const waiting = page.waitForEvent("download");
+  await page.getByRole("button", { name: "For eval" }).click();
+  const lines = readFileSync(await (await waiting).path(), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  assert.ok("begin" in lines[0], JSON.stringify(lines[0]));
+  for (const kind of ["tool", "search", "call"]) assert.ok(lines.some((line) => kind in line), `no line of a ${kind}`);
+  step("activity: a record for `pegboard eval`");
+}
+
+async function checkSavings(tab) {
+  const { page } = tab;
+  await tab.show("savings");
+  await tab.sees("Money saved");
+  await page.getByText("EUR", { exact: true }).first().click();
+  await tab.until("the shares are in money", async () => (await page.locator("section[aria-label='By client']").innerText()).includes("EUR"));
+  step("savings: in money");
+}
+
+async function checkSession(tab, client) {
+  const { page } = tab;
+  const isListed = async () => (await client.listTools()).tools.some((tool) => tool.name === TOOL);
+  assert.ok(await isListed(), "the search has loaded the tool");
+  await tab.show("sessions");
+  const keep = page.getByRole("button", { name: `Keep ${TOOL}` });
+  await keep.click();
+  await tab.sees(`${TOOL} stays visible`);
+  await tab.until("it is shown as kept", async () => (await keep.getAttribute("aria-pressed")) === "true");
+  await page.getByRole("button", { name: `Unload ${TOOL}` }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Unload" }).click();
+  await tab.sees(`Unloaded ${TOOL}`);
+  await tab.until("it is gone from the page", async () => (await keep.count()) === 0);
+  assert.ok(!(await isListed()), "the client still sees the tool");
+  step("sessions: a loaded tool is kept, and unloaded");
+}
+
+async function checkSwitch(tab) {
+  const { page } = tab;
+  const state = () => page.locator(".page-head .badge").first().textContent();
+  await tab.show("servers/fixture");
+  await page.getByRole("button", { name: "Disable fixture" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
+  await tab.until("it is disabled", async () => (await state()) === "disabled");
+  await page.getByRole("button", { name: "Enable fixture" }).click();
+  await tab.until("it is ready again", async () => (await state()) === "ready");
+  step("servers: one is disabled and enabled in the file");
 }
 
 async function checkCases(tab) {
@@ -49,8 +117,8 @@ async function checkApprovals(tab, file) {
   await tab.until("the change appears", () => card.isVisible());
   assert.match(await card.innerText(), /changed[\s\S]*sends your keys away/);
   await tab.until("the navigation counts it", () => page.locator(".nav .count").isVisible());
-  await tab.checkAccessibility("approvals");
-  await tab.shoot("approvals");
+  await checkLooks(tab);
+  await tab.show("approvals");
   await card.getByRole("button", { name: "Approve changing/repeat" }).click();
   await tab.sees("Approved changing/repeat");
   await tab.until("nothing waits any more", async () => (await card.count()) === 0);
@@ -63,7 +131,8 @@ async function checkApprovals(tab, file) {
   step("approvals: a change appears, is approved, and another is rejected");
 }
 
-async function checkHealth(tab) {
+/** Every page, while a change waits for approval. */
+async function checkLooks(tab) {
   const { page } = tab;
   for (const [size, viewport] of Object.entries(SIZES)) {
     for (const colorScheme of ["light", "dark"]) {
@@ -78,6 +147,13 @@ async function checkHealth(tab) {
       }
     }
   }
+  await page.setViewportSize(SIZES.large);
+  await page.emulateMedia({ colorScheme: "light" });
+  step(`${PAGES.length} pages in two themes at three widths`);
+}
+
+async function checkHealth(tab) {
+  const { page } = tab;
   await tab.show("health");
   await tab.until("findings", () => page.locator("section[aria-label=Findings]").isVisible());
   await tab.show("health/configuration");
@@ -87,14 +163,26 @@ async function checkHealth(tab) {
   step("health: findings, and the configuration with the places of its settings");
 }
 
-async function checkClients(tab) {
+async function checkClients(tab, home) {
   const { page } = tab;
+  const file = join(home, ".cursor/mcp.json");
+  const before = readFileSync(file, "utf8");
   await tab.show("health/clients");
-  await page.getByRole("button", { name: /^Preview the connection of/ }).first().click();
+  await page.getByRole("button", { name: "Preview the connection of Cursor" }).click();
   await tab.until("a preview", () => page.getByRole("dialog").locator(".diff").isVisible());
   assert.match(await page.getByRole("dialog").locator(".diff").innerText(), /pegboard/i);
   await tab.checkAccessibility("preview");
   await tab.shoot("connect");
   await page.getByRole("button", { name: "Cancel" }).click();
+  assert.equal(readFileSync(file, "utf8"), before);
   step("health: a connection of a client is previewed");
+  await page.getByRole("button", { name: "Preview the connection of Cursor" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Write the file" }).click();
+  await tab.sees("Cursor uses Pegboard after its next start");
+  assert.match(readFileSync(file, "utf8"), /pegboard/i);
+  await page.getByRole("button", { name: "Undo the change of Cursor" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Undo" }).click();
+  await tab.sees("Cursor is as before");
+  assert.equal(readFileSync(file, "utf8"), before);
+  step("health: a connection is written and undone");
 }

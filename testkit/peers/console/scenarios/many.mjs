@@ -5,7 +5,8 @@ import { step, Tab } from "../browser.mjs";
 
 const ENTRIES = 100_000;
 
-const entry = (seq) => ({
+/** An entry as the control API describes it. */
+export const entry = (seq) => ({
   seq, at: 1_790_000_000_000 + seq * 1000, kind: seq % 3 === 0 ? "search" : "call", source: "client", client: `client-${seq % 5}`, session: `s-${seq % 9}`,
   token: null, server: "github", tool: seq % 3 === 0 ? null : "github___list_issues", query: seq % 3 === 0 ? `query ${seq}` : null, dialect: "bridge",
   hits: seq % 3 === 0 ? ["github___list_issues"] : [], matches: 5, search: null, rank: null, durationUs: 1200, outcome: "ok", error: null,
@@ -35,22 +36,41 @@ export default async function many(browser, { base, login }) {
   const figures = await page.evaluate(async () => {
     const list = document.querySelector(".virtual");
     const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-    let rows = 0;
-    const times = [];
-    for (let at = 0; at < 120; at += 1) {
-      const begin = performance.now();
-      list.scrollTop = (list.scrollHeight * at) / 120;
-      await frame();
-      await frame();
-      times.push((performance.now() - begin) / 2);
-      rows = Math.max(rows, list.querySelectorAll(".entry").length);
-    }
-    times.sort((first, second) => first - second);
-    return { rows, median: times[60], p95: times[114] };
+    let added = 0;
+    const isRow = (node) => node instanceof Element && node.classList.contains("entry");
+    const observer = new MutationObserver((changes) => { for (const change of changes) added += [...change.addedNodes].filter(isRow).length; });
+    observer.observe(list, { childList: true, subtree: true });
+    /** Scrolls to each place, and returns the most rows in the page, the most rows made for a step, and the times of frames. */
+    const scroll = async (places) => {
+      const found = { rows: 0, made: 0, times: [] };
+      for (const place of places) {
+        added = 0;
+        const begin = performance.now();
+        list.scrollTop = place;
+        await frame();
+        await frame();
+        found.times.push((performance.now() - begin) / 2);
+        found.rows = Math.max(found.rows, list.querySelectorAll(".entry").length);
+        found.made = Math.max(found.made, added);
+      }
+      found.times.sort((first, second) => first - second);
+      return found;
+    };
+    const jumps = await scroll(Array.from({ length: 120 }, (_, at) => (list.scrollHeight * at) / 120));
+    const height = list.querySelector(".entry").getBoundingClientRect().height;
+    await scroll([40 * height]);
+    const steps = await scroll(Array.from({ length: 120 }, (_, at) => 40 * height + at * height));
+    observer.disconnect();
+    return { jumps, steps };
   });
-  assert.ok(figures.rows > 5 && figures.rows < 120, `${figures.rows} rows are in the page`);
+  const { jumps, steps } = figures;
+  assert.ok(jumps.rows > 5 && jumps.rows < 120, `${jumps.rows} rows are in the page`);
+  // What a step costs does not depend on the number of entries, and little on how far it goes: the time itself is up to the machine.
+  assert.ok(jumps.made <= 2 * jumps.rows, `a jump makes ${jumps.made} rows`);
+  assert.ok(steps.made <= jumps.rows / 2, `a step by one row makes ${steps.made} rows`);
   await page.evaluate(() => { const list = document.querySelector(".virtual"); list.scrollTop = list.scrollHeight; });
   await tab.until("the oldest entry is in view", async () => (await page.locator(".entry").last().innerText()).includes("github___list_issues"));
-  step(`${ENTRIES} entries: at most ${figures.rows} rows in the page; frames of ${figures.median.toFixed(1)} ms (median) and ${figures.p95.toFixed(1)} ms (95th percentile) while scrolling`);
+  const frames = ({ times }) => `${times[60].toFixed(1)} ms (median) and ${times[114].toFixed(1)} ms (95th percentile)`;
+  step(`${ENTRIES} entries: at most ${jumps.rows} rows in the page, ${jumps.made} made by a jump and ${steps.made} by a step of one row; frames of ${frames(jumps)} at jumps and ${frames(steps)} at steps`);
   await tab.close();
 }

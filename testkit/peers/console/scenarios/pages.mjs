@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { SIZES, step, Tab } from "../browser.mjs";
+import { Client } from "../mcp.mjs";
 
 const PAGES = [
   ["playground", "playground", "?q=send%20a%20mail%20to%20alice"],
@@ -22,6 +23,7 @@ export default async function pages(browser, { base, login }) {
   await checkServers(tab);
   await checkKeyboard(tab);
   await checkActivity(tab);
+  await useGateway(tab, base);
   await checkLooks(tab);
   await tab.close();
   step("no console error, no request left the gateway, axe-core found nothing serious");
@@ -149,6 +151,26 @@ async function checkActivity(tab) {
   const lines = readFileSync(file, "utf8").trim().split("\n").map((line) => JSON.parse(line));
   assert.ok(lines.length > 0 && lines.every((line) => line.kind === "call"), "the export has the calls");
   step("activity: details, filter and export");
+}
+
+/** Lists, searches and calls as clients do, so that the pages about them have something to show. */
+async function useGateway(tab, base) {
+  for (const name of ["claude-code", "cursor"]) {
+    const client = await Client.connect(`${base}/mcp`, { name });
+    const { tools } = await client.listTools();
+    const search = tools.find((tool) => tool.name.includes("search")).name;
+    for (const query of ["open issues of the website", "send a mail to alice", "unpaid invoices of march"]) await client.call(search, { query });
+    await client.call("github___list_issues", { owner: "acme", repo: "website" });
+  }
+  await tab.show("sessions");
+  await tab.until("both sessions are listed", async () => (await tab.page.locator("section[aria-label^='Session ']").count()) === 2);
+  await tab.show("savings");
+  await tab.until("the savings name the client", async () => (await tab.page.locator("section[aria-label='By client']").innerText()).includes("claude-code"));
+  await tab.page.getByLabel("Of", { exact: true }).selectOption("cclaude-code");
+  await tab.until("the plot is that of the client", async () => (await tab.page.locator(".plot svg").getAttribute("aria-label")) === "Saved by day: 1 day");
+  await tab.show("activity", "?kind=search");
+  await tab.until("searches of both clients are listed", async () => /claude-code[\s\S]*cursor|cursor[\s\S]*claude-code/.test(await tab.page.locator(".virtual").innerText()));
+  step("sessions, savings and activity of two clients");
 }
 
 async function checkLooks(tab) {

@@ -1,11 +1,13 @@
 // Texts of servers are text: no markup, no script, no request.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { step, Tab } from "../browser.mjs";
+import { Client } from "../mcp.mjs";
 
 const MARK = `<img src=x onerror="window.poisoned=1">`;
 
-export default async function poisoned(browser, { base, login, server }) {
+export default async function poisoned(browser, { base, login, server, file }) {
   const tab = await Tab.open(browser, base);
   const { page } = tab;
   await tab.signIn(login);
@@ -29,6 +31,8 @@ export default async function poisoned(browser, { base, login, server }) {
   await tab.sees("Arguments");
   await clean(tab, "entry");
   await page.keyboard.press("Escape");
+  await checkClient(tab, base);
+  await checkApproval(tab, file);
   for (const path of ["servers", `servers/${encodeURIComponent(server)}`, "sessions", "savings", "approvals", "health", "health/configuration"]) {
     await tab.show(path);
     await clean(tab, path);
@@ -41,6 +45,26 @@ export default async function poisoned(browser, { base, login, server }) {
   await tab.sees("No server is named");
   await clean(tab, "an address with markup");
   await tab.close();
+}
+
+/** A client names itself, and so does the page. */
+async function checkClient(tab, base) {
+  const client = await Client.connect(`${base}/mcp`, { name: `client ${MARK}` });
+  await client.listTools();
+  await client.call("poison_tool", { text: MARK });
+  for (const path of ["sessions", "activity"]) {
+    await tab.show(path);
+    await tab.sees(`client ${MARK}`);
+    await clean(tab, `${path} of a client with markup in its name`);
+  }
+}
+
+/** A tool that changes is shown as a diff. */
+async function checkApproval(tab, file) {
+  writeFileSync(file, "");
+  await tab.show("approvals");
+  await tab.sees(`changed poison ${MARK}`);
+  await clean(tab, "a changed tool");
 }
 
 /** Fails if the page has elements or effects of the texts of a server. */

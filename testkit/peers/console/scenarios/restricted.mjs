@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { step, Tab } from "../browser.mjs";
 
-export default async function restricted(browser, { base, token, server }) {
+export default async function restricted(browser, { base, token, admin, server }) {
   const tab = await Tab.open(browser, base);
   const { page } = tab;
   await page.goto(`${base}/console/`);
@@ -37,5 +37,27 @@ export default async function restricted(browser, { base, token, server }) {
   await tab.sees("Sign in to Pegboard");
   assert.equal(await page.evaluate(() => sessionStorage.getItem("pegboard.credential")), null);
   step("sign-out forgets the credential");
+  await tab.close();
+  await checkAsToken(browser, { base, admin, server });
+}
+
+/** Signs in with a token that sees everything, and searches as the other one. */
+async function checkAsToken(browser, { base, admin, server }) {
+  const tab = await Tab.open(browser, base);
+  const { page } = tab;
+  await page.goto(`${base}/console/`);
+  await page.getByLabel("Token").fill(admin);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.locator(".nav").waitFor();
+  await tab.show("playground");
+  await page.getByRole("searchbox", { name: "Search query" }).fill("poison");
+  const servers = async () => new Set((await page.locator(".hit .tool-name").allInnerTexts()).map((name) => name.split("___")[0]));
+  await tab.until("hits of both servers", async () => (await servers()).size === 2);
+  await page.getByLabel("See as").selectOption("part");
+  await tab.until("it says whose view it is", async () => /seen as token\s+part/.test(await page.locator(".remarks").innerText()));
+  await tab.until("only hits of the token's server", async () => [...(await servers())].join() === server);
+  await page.getByLabel("See as").selectOption("");
+  await tab.until("hits of both servers again", async () => (await servers()).size === 2);
+  step("playground: an admin sees what a token sees");
   await tab.close();
 }

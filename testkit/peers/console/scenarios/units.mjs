@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { step, Tab } from "../browser.mjs";
+import { entry } from "./many.mjs";
 
 export default async function units(browser, { base }) {
   const tab = await Tab.open(browser, base);
@@ -10,6 +11,7 @@ export default async function units(browser, { base }) {
   await checkEvents(tab);
   await checkArguments(tab);
   await checkNumbers(tab);
+  await checkFilter(tab);
   await tab.close();
 }
 
@@ -86,6 +88,13 @@ async function checkArguments(tab) {
   ];
   for (const [name, text, wanted] of cases) assert.deepEqual(await call(tab, "schema-form.js", "argumentOf", input(name), text), wanted, `${name} ${JSON.stringify(text)}`);
   assert.match((await call(tab, "schema-form.js", "argumentOf", input("more"), "{")).wrong, /Not valid JSON/);
+  // A browser would change these.
+  for (const [name, text] of [["count", "9007199254740993"], ["count", "-9007199254740993"], ["more", '{"id":12345678901234567890}']]) {
+    assert.match((await call(tab, "schema-form.js", "argumentOf", input(name), text)).wrong, /cannot be sent exactly/, text);
+  }
+  for (const [name, text] of [["count", "9007199254740991"], ["more", '{"id":"12345678901234567890","share":0.12345678901234567890,"escaped":"\\"99999999999999999999"}']]) {
+    assert.ok("value" in (await call(tab, "schema-form.js", "argumentOf", input(name), text)), text);
+  }
   for (const odd of [null, 1, [], { properties: null }, { properties: { a: null, b: [], c: { type: 7 } } }, { required: "x", properties: { a: { anyOf: [null, 1] } } }]) await call(tab, "schema-form.js", "inputsOf", odd);
   step("forms of JSON Schemas");
 }
@@ -99,4 +108,15 @@ async function checkNumbers(tab) {
   ];
   for (const [module, name, given, wanted] of cases) assert.deepEqual(await call(tab, module, name, given), wanted, `${name}(${given})`);
   step("numbers, times and names");
+}
+
+async function checkFilter(tab) {
+  const all = { kind: "", server: "", session: "", client: "", outcome: "", q: "" };
+  const search = { ...entry(3), query: "open an issue", hits: ["github___create_issue"], client: "editor" };
+  const cases = [
+    [{}, true], [{ kind: "search" }, true], [{ kind: "call" }, false], [{ client: "editor" }, true], [{ server: "mail" }, false],
+    [{ q: "OPEN AN" }, true], [{ q: "create_ISSUE" }, true], [{ q: "edit" }, true], [{ q: "nothing" }, false],
+  ];
+  for (const [filter, wanted] of cases) assert.equal(await call(tab, "pages/activity.js", "passes", search, { ...all, ...filter }), wanted, JSON.stringify(filter));
+  step("live entries pass the filters that the control API applies");
 }

@@ -26,6 +26,14 @@ fn no_browser() {
     eprintln!("SKIPPED: no Chromium or no checks of the console here; `cargo xtask peers` installs them");
 }
 
+/// Returns an empty folder of one test.
+fn fresh_folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    folder
+}
+
 /// Returns a URL that signs in once.
 async fn login_url(served: &Served) -> String {
     let url = served.url.replace("/mcp", "/control/console/url");
@@ -81,31 +89,47 @@ async fn a_hundred_thousand_entries_scroll() {
 #[tokio::test]
 async fn texts_of_servers_are_never_markup() {
     let Some(tools) = browser_tools() else { return };
-    let server = json!({"command": node(&tools), "args": [peers().join("console/poisoned.mjs")]});
-    let served = Served::start("console-poisoned", &json!({"mcpServers": {"poisoned": server}})).await;
+    let folder = fresh_folder("serve-console-poisoned");
+    let changed = folder.join("changed").to_str().expect("a path").to_owned();
+    let server = json!({"command": node(&tools), "args": [peers().join("console/poisoned.mjs"), changed.as_str()]});
+    let config = json!({"mcpServers": {"poisoned": server}, "pegboard": {"pinning": "hold"}});
+    let file = folder.join("pegboard.json");
+    std::fs::write(&file, config.to_string()).expect("a temporary file");
+    let served = Served::start_in(folder.clone(), &file, &folder.join("state")).await;
     let login = login_url(&served).await;
-    run(&tools, &served, "poisoned", &["--login", &login, "--server", "poisoned"]).await;
+    run(&tools, &served, "poisoned", &["--login", &login, "--server", "poisoned", "--file", &changed]).await;
 }
 
 #[tokio::test]
 async fn cases_approvals_findings_and_clients_of_a_configuration() {
     let Some(tools) = browser_tools() else { return };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve-console-configured");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let folder = fresh_folder("serve-console-configured");
     let offered = folder.join("tools.json");
     let tool = json!([{"name": "repeat", "description": "Repeat a text.", "inputSchema": {"type": "object"}}]);
     std::fs::write(&offered, tool.to_string()).expect("a temporary file");
     let server = json!({"command": node(&tools), "args": [peers().join("console/changing.mjs"), &offered]});
     // With a second server, names have the server in front.
     let servers = json!({"changing": server, "fixture": fixture(&[])});
-    let config = json!({"mcpServers": servers, "pegboard": {"pinning": "hold"}});
+    // With `select`, clients have tools that can be unloaded.
+    let settings = json!({
+        "pinning": "hold", "dialect": "select", "exposure": "always",
+        "console": {"prices": {"currency": "EUR", "perMillionTokens": 2.5}},
+    });
     let file = folder.join("pegboard.json");
+    let config = json!({"mcpServers": servers, "pegboard": settings});
     std::fs::write(&file, config.to_string()).expect("a temporary file");
-    let served = Served::start_in(folder.clone(), &file, &folder.join("state")).await;
+    // The files of clients are those of another user.
+    let home = folder.join("home");
+    std::fs::create_dir_all(home.join(".cursor")).expect("a temporary folder");
+    let own = json!({"mcpServers": {"own": {"command": "own-server"}}});
+    std::fs::write(home.join(".cursor/mcp.json"), own.to_string()).expect("a temporary file");
+    let path = |path: &Path| path.to_str().expect("a path").to_owned();
+    let (file, state, home, offered) = (path(&file), path(&folder.join("state")), path(&home), path(&offered));
+    let variables = [("PEGBOARD_LOG", "debug"), ("HOME", home.as_str())];
+    let served = Served::spawn_with(folder, &[&file, "--state", &state], "127.0.0.1:0", &variables).await;
     let login = login_url(&served).await;
-    let offered = offered.to_str().expect("a path");
-    run(&tools, &served, "configured", &["--login", &login, "--server", "changing", "--file", offered]).await;
+    let more = ["--login", &login, "--server", "changing", "--file", &offered, "--home", &home];
+    run(&tools, &served, "configured", &more).await;
 }
 
 #[tokio::test]
@@ -120,8 +144,8 @@ async fn a_token_with_a_selection_sees_its_part() {
         ]},
     });
     let served = Served::start("console-restricted", &config).await;
-    let more = ["--token", "a-token-that-sees-one-server-only", "--server", "seen"];
-    run(&tools, &served, "restricted", &more).await;
+    let tokens = ["--token", "a-token-that-sees-one-server-only", "--admin", "a-token-that-sees-everything-here"];
+    run(&tools, &served, "restricted", &[&tokens[..], &["--server", "seen"]].concat()).await;
 }
 
 #[tokio::test]

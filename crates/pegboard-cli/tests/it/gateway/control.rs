@@ -105,6 +105,20 @@ async fn the_console_and_its_credential() {
 }
 
 #[tokio::test]
+async fn followed_logs_leave_room_for_commands() {
+    let served = Served::start("control-follow", &json!({"mcpServers": {"one": fixture(&[])}})).await;
+    let follow = || http().get(served.url.replace("/mcp", "/control/logs?follow=true")).bearer_auth(CONTROL).send();
+    let mut followed = Vec::new();
+    // More than the requests of the operator's share.
+    for _ in 0..12 {
+        let response = follow().await.expect("an answer");
+        assert_eq!(response.status().as_u16(), 200);
+        followed.push(response);
+    }
+    assert_eq!(ask(get(&served, None)).await.0, 200);
+}
+
+#[tokio::test]
 async fn findings_in_running_servers() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-findings-catalog");
     std::fs::create_dir_all(&folder).expect("a temporary folder");

@@ -261,7 +261,9 @@ pub(crate) const CONTROL: &str = "credential-of-the-tests";
 
 /// Returns the binary without settings from outside.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
+    // `cargo xtask screenshots` shows the release build.
+    let program = std::env::var_os("PEGBOARD_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_pegboard").into());
+    let mut command = Command::new(program);
     for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER", "PEGBOARD_TOKEN"] {
         command.env_remove(variable);
     }

@@ -7,7 +7,7 @@ import { micros, percent, plural } from "../../format.js";
 import { tools } from "../../live.js";
 import { useStore } from "../../store.js";
 import { Table } from "../../table.js";
-import { Badge, Button, Card, Empty, Failure, Note, TextInput, Waiting, attempt, useLoaded } from "../../ui.js";
+import { Badge, Button, Card, Empty, Failure, TextInput, Waiting, attempt, useLoaded } from "../../ui.js";
 import { ToolName } from "./hits.js";
 
 /** @typedef {import("../../api.d.ts").Cases} CaseList */
@@ -27,8 +27,7 @@ export function Cases({ turn, onTry, onHide }) {
       <${Button} kind="quiet small" onClick=${onHide}>Hide<//>`}>
       ${error ? html`<${Failure} error=${error} onRetry=${reload} />` : !value ? html`<${Waiting} />`
         : value.cases.length === 0 ? html`<${Empty} icon="bookmark" title="No cases yet">Search, mark the tools that should be found, and save the query as a case. Then you see the recall of every ranker here.<//>`
-        : html`${!value.isSaved && html`<${Note} tone="warn">There is no state folder: cases are lost when the gateway stops.<//>`}
-          <${Scores} cases=${value} /><${CaseTable} cases=${value} onTry=${onTry} onDelete=${remove} />`}
+        : html`<${Scores} cases=${value} /><${CaseTable} cases=${value} onTry=${onTry} onDelete=${remove} />`}
     <//>`;
 }
 

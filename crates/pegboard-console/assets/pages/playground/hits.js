@@ -20,11 +20,15 @@ const MAX_CHIPS = 6;
 /** @param {Reason} reason */
 const sourceOf = ({ field }) => (field === "meaning" || field === "action" ? field : field === "usage" ? "habit" : "words");
 
-/** The name of a tool, its server in a quieter tone. @param {{ name: string, link?: boolean }} props */
-export function ToolName({ name, link = true }) {
-  const [server, bare] = splitName(name);
-  const text = html`${server && html`<span class="muted">${server}___</span>`}<b>${bare}</b>`;
-  return link && server ? html`<a class="tool-name" href=${href(["servers", server, bare])}>${text}</a>` : html`<span class="tool-name">${text}</span>`;
+/**
+ * The name of a tool, its server in a quieter tone. Where `server` is not known, it is read from the name, which does not always have it.
+ * @param {{ name: string, server?: string | null, link?: boolean }} props
+ */
+export function ToolName({ name, server = null, link = true }) {
+  const [prefix, bare] = splitName(name);
+  const owner = server ?? prefix;
+  const text = html`${prefix && html`<span class="muted">${prefix}___</span>`}<b>${bare}</b>`;
+  return link && owner ? html`<a class="tool-name" href=${href(["servers", owner, owner === prefix ? bare : name])}>${text}</a>` : html`<span class="tool-name">${text}</span>`;
 }
 
 /**
@@ -62,7 +66,7 @@ function HitRow({ hit, best, marking, moved }) {
       <span class="rank num" aria-hidden="true">${hit.rank}</span>
       <div class="grow stack tight">
         <div class="row wraps hit-head">
-          <${ToolName} name=${hit.name} />
+          <${ToolName} name=${hit.name} server=${hit.server} />
           ${moved && html`<${Badge} tone=${moved.tone} title=${moved.label}><span aria-hidden="true">${moved.text}</span><span class="hidden-visually">${moved.label}</span><//>`}
           ${!hit.isInReply && html`<${Badge} title="The text for the model does not name it">not shown to the model<//>`}
           <span class="row right score"><${ScoreBar} hit=${hit} best=${best} /><b class="num">${hit.score.toFixed(3)}</b></span>
