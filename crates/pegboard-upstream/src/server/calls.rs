@@ -162,8 +162,10 @@ impl Upstream {
             return Some(CallError::Held);
         }
         in_use.filter(|in_use| in_use.holds(&name))?;
-        // The definition of the catalog connection is the approved one.
-        Some(if has(&lists.tools) { CallError::HeldVariant } else { CallError::Held })
+        // The definition of the catalog connection is the approved one, unless its list is that of an earlier run:
+        // then the server may have changed it, and the change can be approved.
+        let is_approved = has(&lists.tools) && !self.is_from_manifest();
+        Some(if is_approved { CallError::HeldVariant } else { CallError::Held })
     }
 
     /// Returns the catalog connection, waited for as long as a start may take.
