@@ -182,7 +182,7 @@ async function checkClients(tab, home) {
   assert.match(readFileSync(file, "utf8"), /pegboard/i);
   await page.getByRole("button", { name: "Undo the change of Cursor" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Undo" }).click();
-  await tab.sees("Cursor is as before");
+  await tab.sees("Cursor restored");
   assert.equal(readFileSync(file, "utf8"), before);
   step("health: a connection is written and undone");
 }
