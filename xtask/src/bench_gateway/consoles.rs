@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{processor_ms, soak};
 use crate::{gateway, say};
@@ -36,13 +36,7 @@ pub(crate) fn run() -> Result<(), String> {
     let fixture = gateway::fixture("release")?;
     let state = std::path::absolute("target/bench-consoles").map_err(|error| error.to_string())?;
     let _ = fs::remove_dir_all(&state);
-    let config = json!({
-        "mcpServers": {
-            "one": {"command": fixture, "args": ["--extras", "--tools", "300"]},
-            "two": {"command": fixture, "args": ["--extras"]},
-        },
-        "pegboard": {"exposure": "always", "dialect": "bridge", "prefix": "always", "stateFolder": state},
-    });
+    let config = soak::config(&fixture, &state);
     let gateway = gateway::RunningGateway::start("release", "bench-consoles", &config)?;
     gateway.wait_until_started()?;
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));

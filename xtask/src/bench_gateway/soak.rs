@@ -3,12 +3,13 @@
 use std::{
     fs,
     ops::Range,
+    path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{QUERIES, Session, expect_result, resident_mb};
 use crate::{gateway, say};
@@ -34,18 +35,7 @@ pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
     let fixture = gateway::fixture(profile)?;
     let state = std::path::absolute("target/bench-soak").map_err(|error| error.to_string())?;
     let _ = fs::remove_dir_all(&state);
-    let config = json!({
-        "mcpServers": {
-            "one": {"command": fixture, "args": ["--extras", "--tools", "300"]},
-            "two": {"command": fixture, "args": ["--extras"]},
-        },
-        "pegboard": {
-            "exposure": "always", "dialect": "bridge", "prefix": "always", "stateFolder": state,
-            // So that conversations are forgotten as well as begun.
-            "maxSessions": 50,
-            "clients": {"explicit": "explicit", "everything": "passthrough"},
-        },
-    });
+    let config = config(&fixture, &state);
     let gateway = gateway::RunningGateway::start(profile, "bench-soak", &config)?;
     gateway.wait_until_started()?;
     let wanted = u64::from(RATE) * seconds;
@@ -68,6 +58,22 @@ pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
     });
     outcome?;
     judge(&memory, wanted)
+}
+
+/// Returns a configuration with what the requests of [`work`] need.
+pub(super) fn config(fixture: &Path, state: &Path) -> Value {
+    json!({
+        "mcpServers": {
+            "one": {"command": fixture, "args": ["--extras", "--tools", "300"]},
+            "two": {"command": fixture, "args": ["--extras"]},
+        },
+        "pegboard": {
+            "exposure": "always", "dialect": "bridge", "prefix": "always", "stateFolder": state,
+            // So that conversations are forgotten as well as begun.
+            "maxSessions": 50,
+            "clients": {"explicit": "explicit", "everything": "passthrough"},
+        },
+    })
 }
 
 /// The requests that were answered and the memory of the gateway, once a second until `is_enough`,
