@@ -110,7 +110,7 @@ async fn serve(args: &ProxyArgs, config: Config, state: Option<&Path>) -> Result
     // The proxy checks its tokens itself: `Authorization` holds the provider's key.
     settings.allow_public = true;
     // Also the size of a connection's read buffer, which a large request fills and a stream keeps until its end.
-    settings.max_header_bytes = 32 << 10;
+    settings.max_header_bytes = 16 << 10;
     let total = descriptors::fit_to_descriptors_with_upstreams(ConnectionLimits {
         total: CONNECTIONS,
         per_address: if is_loopback { CONNECTIONS } else { CONNECTIONS / 4 },
