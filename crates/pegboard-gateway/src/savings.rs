@@ -35,6 +35,9 @@ const OTHERS: &str = "others";
 const NAME: &str = "savings.json";
 const LOCK: &str = "savings.lock";
 
+/// The name that a damaged file gets.
+const DAMAGED: &str = "savings.json.damaged";
+
 /// How long a write waits for another gateway's.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
@@ -184,7 +187,7 @@ impl SavingsLedger {
         let _held = lock(&self.file);
         let saved = self.folder.as_deref().filter(|path| path.is_dir()).map(|path| read(&Folder::open(path)?));
         let mut days = match saved.transpose() {
-            Ok(days) => days.unwrap_or_default(),
+            Ok(saved) => saved.and_then(Result::ok).unwrap_or_default(),
             Err(error) => {
                 tracing::warn!(%error, "cannot read savings of earlier days");
                 Days::default()
@@ -209,24 +212,30 @@ impl SavingsLedger {
     }
 }
 
-/// Returns the sums in the file. A damaged file counts as empty, because nothing can be added to it.
-fn read(folder: &Folder) -> io::Result<Days> {
+/// Returns the sums in the file; the inner error is that of a damaged file.
+fn read(folder: &Folder) -> io::Result<Result<Days, serde_json::Error>> {
     match folder.read(NAME, MAX_BYTES) {
-        Ok(Some(text)) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
-            tracing::warn!(folder = %folder.path().display(), %error, "damaged savings of earlier days dropped");
-            Days::default()
-        })),
+        Ok(Some(text)) => Ok(serde_json::from_slice(&text)),
         Ok(None) => Err(io::Error::other(format!("`{NAME}` has more than {MAX_BYTES} bytes"))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Days::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(Days::default())),
         Err(error) => Err(error),
     }
 }
 
-/// Adds sums to the file, one gateway at a time.
+/// Adds sums to the file, one gateway at a time. Nothing can be added to a damaged file: it is renamed,
+/// and a new one begins.
 fn add_to_file(path: &Path, unsaved: Days) -> io::Result<()> {
     let folder = Folder::open(path)?;
     let _lock = folder.lock_within(LOCK, LOCK_WAIT)?;
-    let mut days = read(&folder)?;
+    let mut days = match read(&folder)? {
+        Ok(days) => days,
+        Err(error) => {
+            let file = path.join(DAMAGED);
+            std::fs::rename(path.join(NAME), &file)?;
+            tracing::warn!(file = %file.display(), %error, "damaged savings of earlier days dropped");
+            Days::default()
+        }
+    };
     merge(&mut days, unsaved);
     while days.len() > MAX_DAYS {
         days.pop_first();
@@ -329,6 +338,25 @@ mod tests {
         ledger.save();
         let lists = SavingsLedger::new(Some(path.clone())).days(1).first().map(|(_, day)| day.total().lists);
         assert_eq!(lists, Some(1));
+        std::fs::remove_dir_all(path).expect("a folder");
+    }
+
+    #[test]
+    fn a_damaged_file_is_renamed_before_a_new_one_begins() {
+        let path = std::env::temp_dir().join(format!("pegboard-savings-damaged-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder::open(&path).expect("a folder");
+        let damaged = r#"{"2026-08-23": {"clients""#;
+        std::fs::write(path.join(NAME), damaged).expect("a file");
+        let ledger = SavingsLedger::new(Some(path.clone()));
+        let lists = |ledger: &SavingsLedger| ledger.days(1).first().map_or(0, |(_, day)| day.total().lists);
+        let text = |name: &str| std::fs::read_to_string(path.join(name)).ok();
+        assert_eq!(lists(&ledger), 0);
+        assert_eq!(text(NAME).as_deref(), Some(damaged), "a reader changes nothing");
+        ledger.count_list("test", &Cost::default(), &Cost::default());
+        ledger.save();
+        assert_eq!(text(DAMAGED).as_deref(), Some(damaged));
+        assert_eq!(lists(&SavingsLedger::new(Some(path.clone()))), 1);
         std::fs::remove_dir_all(path).expect("a folder");
     }
 
