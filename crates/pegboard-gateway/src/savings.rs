@@ -99,6 +99,10 @@ fn part<'a>(parts: &'a mut BTreeMap<String, Sums>, name: &str) -> &'a mut Sums {
     parts.entry(if is_full { OTHERS } else { name }.to_owned()).or_default()
 }
 
+/// Maximum number of remembered costs of all tools: those of the snapshots and viewers that were
+/// counted last.
+const MAX_COSTS: usize = 64;
+
 /// A snapshot of the catalog, and the viewer under its settings.
 type CostKey = (u64, Caller, u64);
 
@@ -125,22 +129,36 @@ pub(crate) struct SavingsLedger {
     folder: Option<PathBuf>,
     /// Held while sums move from memory to the file, so that no reader misses them or sees them twice.
     file: Mutex<()>,
-    /// The cost of all tools, for the snapshot and the viewer that were counted last.
-    cost: Mutex<Option<(CostKey, Arc<Cost>)>>,
+    /// The costs of all tools, the one that was used last at the end.
+    costs: Mutex<Vec<(CostKey, Arc<Cost>)>>,
 }
 
 impl SavingsLedger {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self { unsaved: Mutex::default(), folder, file: Mutex::default(), cost: Mutex::default() }
+        Self { unsaved: Mutex::default(), folder, file: Mutex::default(), costs: Mutex::default() }
     }
 
-    /// Returns the cost of all tools, computed once for a snapshot and a viewer.
+    /// Returns the cost of all tools for a snapshot and a viewer, computed by `all` if it is not known.
     pub(crate) fn cost_of_all(&self, key: CostKey, all: impl FnOnce() -> Cost) -> Arc<Cost> {
-        let mut cost = lock(&self.cost);
-        match &*cost {
-            Some((counted, all)) if *counted == key => Arc::clone(all),
-            _ => Arc::clone(&cost.insert((key, Arc::new(all()))).1),
+        if let Some(known) = self.known_cost(key) {
+            return known;
         }
+        // Not under the lock: it can take long, and others need the costs that are known.
+        let cost = Arc::new(all());
+        let mut costs = lock(&self.costs);
+        costs.retain(|(counted, _)| *counted != key);
+        if costs.len() >= MAX_COSTS {
+            costs.remove(0);
+        }
+        costs.push((key, Arc::clone(&cost)));
+        cost
+    }
+
+    fn known_cost(&self, key: CostKey) -> Option<Arc<Cost>> {
+        let mut costs = lock(&self.costs);
+        let at = costs.iter().position(|(counted, _)| *counted == key)?;
+        costs[at..].rotate_left(1);
+        costs.last().map(|(_, cost)| Arc::clone(cost))
     }
 
     /// Counts a list that was sent to a client.
@@ -267,6 +285,8 @@ pub(crate) fn date(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -358,6 +378,30 @@ mod tests {
         assert_eq!(text(DAMAGED).as_deref(), Some(damaged));
         assert_eq!(lists(&SavingsLedger::new(Some(path.clone()))), 1);
         std::fs::remove_dir_all(path).expect("a folder");
+    }
+
+    #[test]
+    fn costs_of_several_viewers_are_remembered() {
+        let (ledger, computed) = (SavingsLedger::new(None), Cell::new(0));
+        let cost = |version: usize| {
+            let key = (version as u64, Caller::Pipe, 1);
+            ledger.cost_of_all(key, || {
+                computed.set(computed.get() + 1);
+                // Others get what is known meanwhile.
+                ledger.known_cost(key);
+                [("a".to_owned(), version as u64)].into()
+            })
+        };
+        for version in (0..MAX_COSTS).chain(0..MAX_COSTS) {
+            assert_eq!(cost(version)["a"], version as u64);
+        }
+        assert_eq!(computed.get(), MAX_COSTS);
+        cost(0);
+        cost(MAX_COSTS);
+        cost(0);
+        assert_eq!(computed.get(), MAX_COSTS + 1, "the one that was used last stays");
+        cost(1);
+        assert_eq!((computed.get(), lock(&ledger.costs).len()), (MAX_COSTS + 2, MAX_COSTS));
     }
 
     #[test]
