@@ -20,10 +20,10 @@ use crate::{
 const QUEUE: usize = 512;
 
 /// Maximum number of listeners.
-const MAX_LISTENERS: usize = 64;
+pub(crate) const MAX_LISTENERS: usize = 64;
 
 /// Maximum number of listeners with the same token, so that one token cannot take all places.
-const MAX_LISTENERS_OF_TOKEN: usize = 16;
+pub(crate) const MAX_LISTENERS_OF_TOKEN: usize = 16;
 
 /// Who may see an event.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,6 +35,9 @@ const OTHERS: &str = "others";
 const NAME: &str = "savings.json";
 const LOCK: &str = "savings.lock";
 
+/// The name that a damaged file gets.
+const DAMAGED: &str = "savings.json.damaged";
+
 /// How long a write waits for another gateway's.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
@@ -96,6 +99,10 @@ fn part<'a>(parts: &'a mut BTreeMap<String, Sums>, name: &str) -> &'a mut Sums {
     parts.entry(if is_full { OTHERS } else { name }.to_owned()).or_default()
 }
 
+/// Maximum number of remembered costs of all tools: those of the snapshots and viewers that were
+/// counted last.
+const MAX_COSTS: usize = 64;
+
 /// A snapshot of the catalog, and the viewer under its settings.
 type CostKey = (u64, Caller, u64);
 
@@ -122,22 +129,36 @@ pub(crate) struct SavingsLedger {
     folder: Option<PathBuf>,
     /// Held while sums move from memory to the file, so that no reader misses them or sees them twice.
     file: Mutex<()>,
-    /// The cost of all tools, for the snapshot and the viewer that were counted last.
-    cost: Mutex<Option<(CostKey, Arc<Cost>)>>,
+    /// The costs of all tools, the one that was used last at the end.
+    costs: Mutex<Vec<(CostKey, Arc<Cost>)>>,
 }
 
 impl SavingsLedger {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self { unsaved: Mutex::default(), folder, file: Mutex::default(), cost: Mutex::default() }
+        Self { unsaved: Mutex::default(), folder, file: Mutex::default(), costs: Mutex::default() }
     }
 
-    /// Returns the cost of all tools, computed once for a snapshot and a viewer.
+    /// Returns the cost of all tools for a snapshot and a viewer, computed by `all` if it is not known.
     pub(crate) fn cost_of_all(&self, key: CostKey, all: impl FnOnce() -> Cost) -> Arc<Cost> {
-        let mut cost = lock(&self.cost);
-        match &*cost {
-            Some((counted, all)) if *counted == key => Arc::clone(all),
-            _ => Arc::clone(&cost.insert((key, Arc::new(all()))).1),
+        if let Some(known) = self.known_cost(key) {
+            return known;
         }
+        // Not under the lock: it can take long, and others need the costs that are known.
+        let cost = Arc::new(all());
+        let mut costs = lock(&self.costs);
+        costs.retain(|(counted, _)| *counted != key);
+        if costs.len() >= MAX_COSTS {
+            costs.remove(0);
+        }
+        costs.push((key, Arc::clone(&cost)));
+        cost
+    }
+
+    fn known_cost(&self, key: CostKey) -> Option<Arc<Cost>> {
+        let mut costs = lock(&self.costs);
+        let at = costs.iter().position(|(counted, _)| *counted == key)?;
+        costs[at..].rotate_left(1);
+        costs.last().map(|(_, cost)| Arc::clone(cost))
     }
 
     /// Counts a list that was sent to a client.
@@ -184,7 +205,7 @@ impl SavingsLedger {
         let _held = lock(&self.file);
         let saved = self.folder.as_deref().filter(|path| path.is_dir()).map(|path| read(&Folder::open(path)?));
         let mut days = match saved.transpose() {
-            Ok(days) => days.unwrap_or_default(),
+            Ok(saved) => saved.and_then(Result::ok).unwrap_or_default(),
             Err(error) => {
                 tracing::warn!(%error, "cannot read savings of earlier days");
                 Days::default()
@@ -209,24 +230,30 @@ impl SavingsLedger {
     }
 }
 
-/// Returns the sums in the file. A damaged file counts as empty, because nothing can be added to it.
-fn read(folder: &Folder) -> io::Result<Days> {
+/// Returns the sums in the file; the inner error is that of a damaged file.
+fn read(folder: &Folder) -> io::Result<Result<Days, serde_json::Error>> {
     match folder.read(NAME, MAX_BYTES) {
-        Ok(Some(text)) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
-            tracing::warn!(folder = %folder.path().display(), %error, "damaged savings of earlier days dropped");
-            Days::default()
-        })),
+        Ok(Some(text)) => Ok(serde_json::from_slice(&text)),
         Ok(None) => Err(io::Error::other(format!("`{NAME}` has more than {MAX_BYTES} bytes"))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Days::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(Days::default())),
         Err(error) => Err(error),
     }
 }
 
-/// Adds sums to the file, one gateway at a time.
+/// Adds sums to the file, one gateway at a time. Nothing can be added to a damaged file: it is renamed,
+/// and a new one begins.
 fn add_to_file(path: &Path, unsaved: Days) -> io::Result<()> {
     let folder = Folder::open(path)?;
     let _lock = folder.lock_within(LOCK, LOCK_WAIT)?;
-    let mut days = read(&folder)?;
+    let mut days = match read(&folder)? {
+        Ok(days) => days,
+        Err(error) => {
+            let file = path.join(DAMAGED);
+            std::fs::rename(path.join(NAME), &file)?;
+            tracing::warn!(file = %file.display(), %error, "damaged savings of earlier days dropped");
+            Days::default()
+        }
+    };
     merge(&mut days, unsaved);
     while days.len() > MAX_DAYS {
         days.pop_first();
@@ -258,6 +285,8 @@ pub(crate) fn date(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -330,6 +359,49 @@ mod tests {
         let lists = SavingsLedger::new(Some(path.clone())).days(1).first().map(|(_, day)| day.total().lists);
         assert_eq!(lists, Some(1));
         std::fs::remove_dir_all(path).expect("a folder");
+    }
+
+    #[test]
+    fn a_damaged_file_is_renamed_before_a_new_one_begins() {
+        let path = std::env::temp_dir().join(format!("pegboard-savings-damaged-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder::open(&path).expect("a folder");
+        let damaged = r#"{"2026-08-23": {"clients""#;
+        std::fs::write(path.join(NAME), damaged).expect("a file");
+        let ledger = SavingsLedger::new(Some(path.clone()));
+        let lists = |ledger: &SavingsLedger| ledger.days(1).first().map_or(0, |(_, day)| day.total().lists);
+        let text = |name: &str| std::fs::read_to_string(path.join(name)).ok();
+        assert_eq!(lists(&ledger), 0);
+        assert_eq!(text(NAME).as_deref(), Some(damaged), "a reader changes nothing");
+        ledger.count_list("test", &Cost::default(), &Cost::default());
+        ledger.save();
+        assert_eq!(text(DAMAGED).as_deref(), Some(damaged));
+        assert_eq!(lists(&SavingsLedger::new(Some(path.clone()))), 1);
+        std::fs::remove_dir_all(path).expect("a folder");
+    }
+
+    #[test]
+    fn costs_of_several_viewers_are_remembered() {
+        let (ledger, computed) = (SavingsLedger::new(None), Cell::new(0));
+        let cost = |version: usize| {
+            let key = (version as u64, Caller::Pipe, 1);
+            ledger.cost_of_all(key, || {
+                computed.set(computed.get() + 1);
+                // Others get what is known meanwhile.
+                ledger.known_cost(key);
+                [("a".to_owned(), version as u64)].into()
+            })
+        };
+        for version in (0..MAX_COSTS).chain(0..MAX_COSTS) {
+            assert_eq!(cost(version)["a"], version as u64);
+        }
+        assert_eq!(computed.get(), MAX_COSTS);
+        cost(0);
+        cost(MAX_COSTS);
+        cost(0);
+        assert_eq!(computed.get(), MAX_COSTS + 1, "the one that was used last stays");
+        cost(1);
+        assert_eq!((computed.get(), lock(&ledger.costs).len()), (MAX_COSTS + 2, MAX_COSTS));
     }
 
     #[test]

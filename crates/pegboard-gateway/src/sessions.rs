@@ -199,10 +199,11 @@ impl Sessions {
         concerned.for_each(|session| session.announce(method));
     }
 
-    /// Notifies the client of the session of an owner.
-    pub(crate) fn announce_to(&self, owner: ClientOwner, method: &'static str) {
+    /// Notifies the client of the session of an owner, if it may see what has changed.
+    pub(crate) fn announce_to(&self, owner: ClientOwner, method: &'static str, may_see: impl Fn(&Viewer) -> bool) {
         let sessions = self.all();
-        sessions.iter().filter(|session| owner_of(session) == owner).for_each(|session| session.announce(method));
+        let concerned = sessions.iter().filter(|session| owner_of(session) == owner && may_see(&session.viewer()));
+        concerned.for_each(|session| session.announce(method));
     }
 
     /// Updates all sessions to the current catalog and settings; notifies those whose list has

@@ -6,6 +6,7 @@ mod watches;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use pegboard_core::Selection;
@@ -32,6 +33,10 @@ use crate::{
     shares::{Party, Shares},
     startup::Shutdown,
 };
+
+/// How long a client waits for servers after a change of its subscriptions: one that does not answer
+/// must not delay the others.
+const ANNOUNCE_WAIT: Duration = Duration::from_secs(5);
 
 /// The owner of subscriptions, which end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,10 +69,10 @@ struct Counted {
 pub(crate) struct Announcing(Option<JoinHandle<()>>);
 
 impl Announcing {
-    /// Waits until the servers have answered.
+    /// Waits until the servers have answered, at most [`ANNOUNCE_WAIT`].
     pub(crate) async fn finished(self) {
         if let Some(task) = self.0 {
-            let _ = task.await;
+            let _ = tokio::time::timeout(ANNOUNCE_WAIT, task).await;
         }
     }
 }

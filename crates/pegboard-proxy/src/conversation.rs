@@ -254,7 +254,7 @@ pub(crate) struct History {
     pub(crate) called: Vec<String>,
     /// Whether hidden turns are not known any more.
     pub(crate) is_miss: bool,
-    /// The place of the client's first item of a turn that the provider has seen in another form.
+    /// The place of the client's first item that the provider must get in another form, or with further items.
     pub(crate) first_hidden: Option<usize>,
     /// Whether the open turn is one of these.
     pub(crate) is_open_hidden: bool,
@@ -383,6 +383,10 @@ impl Restorer<'_> {
             Some(turn) => {
                 self.history.declared = Some(turn.declared.clone());
                 self.parked.clone_from(&turn.parked);
+                if !turn.parked.is_empty() {
+                    // The provider waits for answers that the client's items do not contain.
+                    self.history.first_hidden.get_or_insert(0);
+                }
                 self.history.previous = turn.response.clone().or(self.history.previous.take());
             }
             None => self.history.is_miss = true,

@@ -288,7 +288,7 @@ pub(crate) async fn read_answer(response: &mut reqwest::Response, limit: usize) 
 const REST_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_REST: usize = 64 << 10;
 
-/// Reads what follows the end of an answer, so that its connection can be used again. Nobody waits for it.
+/// Reads what follows the end of an answer, so that its connection can be used again. It runs in the background.
 pub(crate) fn read_to_end(mut response: reqwest::Response) {
     tokio::spawn(async move {
         let read = async {

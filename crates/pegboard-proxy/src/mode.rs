@@ -12,7 +12,7 @@ pub enum Mode {
     Defer,
     /// The tools that the newest user message is likely to need are found before the model is asked.
     Prefetch,
-    /// The request passes through unchanged.
+    /// Sends the request as it is; earlier searches of the conversation are restored.
     Pass,
 }
 

@@ -14,7 +14,10 @@ const MAX_MODELS: usize = 256;
 const MAX_NAME: usize = 128;
 
 /// What errors about references mention.
-const TERMS: [&str; 4] = ["defer_loading", "deferred", "tool_reference", "tool reference"];
+const TERMS: [&str; 3] = ["defer_loading", "tool_reference", "tool reference"];
+
+/// What errors mention that any request can get: about its length, and about the account.
+const UNRELATED: [&str; 5] = ["too long", "context limit", "context length", "context window", "credit balance"];
 
 /// What an upstream has answered to references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +41,14 @@ impl References {
         self.remember(route, model, Support::Accepted);
     }
 
-    /// Remembers that the upstream has answered references with status 400. Once references were accepted, only an error
-    /// that mentions them counts; a request can be invalid for other reasons. Returns whether it counts.
+    /// Remembers that the upstream has answered references with status 400, if the error counts as a rejection; returns
+    /// whether it does. An error that mentions references counts. Any other one counts only until references were accepted
+    /// once, and not if it is about the length of the prompt or about the account.
     pub(crate) fn reject(&self, route: Route, model: &str, error: &str) -> bool {
         let error = error.to_lowercase();
-        let is_mentioned = TERMS.iter().any(|term| error.contains(term));
+        let has_any = |terms: &[&str]| terms.iter().any(|term| error.contains(term));
         let is_accepted = self.lock().get(&(route, model.to_owned())) == Some(&Support::Accepted);
-        let is_rejected = is_mentioned || !is_accepted;
+        let is_rejected = has_any(&TERMS) || (!is_accepted && !has_any(&UNRELATED));
         if is_rejected {
             self.remember(route, model, Support::Rejected);
         }
@@ -86,8 +90,15 @@ mod tests {
             assert_eq!(references.are_rejected(route, "m"), expected, "{accepted} {error}");
             assert!(!references.are_rejected(route, "n") && !references.are_rejected(Route::OpenAi, "m"));
         };
-        check(false, "prompt is too long", true);
-        check(true, "prompt is too long", false);
+        for accepted in [false, true] {
+            check(accepted, "prompt is too long: 200001 tokens > 200000 maximum", false);
+            check(accepted, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000", false);
+            check(accepted, "Your credit balance is too low to access the Anthropic API.", false);
+            check(accepted, "messages.3: 'tool_reference' is not supported; the prompt is too long", true);
+        }
+        check(false, "messages.3.content.0: Input should be a valid content block", true);
+        check(true, "messages.3.content.0: Input should be a valid content block", false);
+        check(true, "the request was deferred", false);
         check(true, "Input tag 'tool_reference' found using 'type' does not match", true);
         check(true, "tools.1.custom.Defer_Loading: Extra inputs are not permitted", true);
     }

@@ -254,6 +254,7 @@ impl Planner {
             template.set(self.wire.previous_key(), &json::quoted(previous));
         }
         let tools = body.get("tools").map_or("null", |tools| tools.get());
+        let report = Report { is_miss: history.is_miss, ..report };
         Plan::Pass(report, Some(template.render(&history.text, &[], tools, None)))
     }
 

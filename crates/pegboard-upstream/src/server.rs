@@ -173,7 +173,7 @@ pub struct Upstream {
     /// Whether it was started; cached lists come too late then.
     has_begun: Mutex<bool>,
     /// Resources that clients subscribed to, for modern servers.
-    watched: watch::Sender<Vec<String>>,
+    watched: watch::Sender<BTreeSet<String>>,
 }
 
 impl Upstream {
@@ -212,7 +212,7 @@ impl Upstream {
             bearer,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
-            watched: watch::Sender::new(Vec::new()),
+            watched: watch::Sender::default(),
         })
     }
 

@@ -129,6 +129,10 @@ fn required_fields() {
     refused(Check::Required, CHAT, json!({"messages": null}));
     refused(Check::Required, RESPONSES, json!({"input": []}));
     refused(Check::Required, RESPONSES, json!({"previous_response_id": "resp_unknown"}));
+    let web = json!({"type": "web_search_call", "status": "completed"});
+    refused(Check::Required, RESPONSES, json!({"input": [user("hi"), web, user("go on")]}));
+    let web = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
+    accepted(RESPONSES, json!({"input": [user("hi"), web, user("go on")]}));
     refused(Check::Required, GEMINI, json!({"contents": []}));
     accepted(RESPONSES, json!({"input": "hi"}));
     accepted(GEMINI, json!({"system_instruction": {"parts": [{"text": "x"}]}}));

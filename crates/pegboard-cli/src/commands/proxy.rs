@@ -70,7 +70,7 @@ impl ValueEnum for ModeName {
         let help = match self.0 {
             Mode::Defer => "The model gets a search; found tools reach it when it needs them (default)",
             Mode::Prefetch => "Find the likely tools for the newest user message before the model is asked",
-            Mode::Pass => "Send the request as it is",
+            Mode::Pass => "Send the request as it is; earlier searches of the conversation are restored",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))
     }

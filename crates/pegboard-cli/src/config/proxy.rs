@@ -65,7 +65,7 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
         Key::new(
             "tokens",
             Kind::List(&Kind::Object(|| TOKEN.shape())),
-            "Clients that may use the proxy; with one, every request needs a token. Clients send it as \
+            "Clients that may use the proxy. If any is configured, every request needs a token. Clients send it as \
              `x-pegboard-token`, or in the path: `/token/TOKEN/openai/v1`.",
             |node, proxy: &mut ProxyConfig, scope| read_tokens(node, &mut proxy.settings.access.tokens, scope),
         )
@@ -146,7 +146,8 @@ pub(super) static SECTION: Section<ProxyConfig> = Section::new(
 );
 
 const MODE_HELP: &str = "How tools are sent to the provider. `defer` gives the model a search, `prefetch` finds the \
-                         likely tools before the model is asked, `pass` changes nothing.";
+                         likely tools before the model is asked, `pass` sends the request as it is; earlier searches of \
+                         the conversation are restored.";
 
 static UPSTREAMS: Section<Settings> = Section::new(
     "proxyUpstreams",

@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-/// What must not be shown.
+/// Secrets to hide.
 struct Hidden {
     /// Secrets that are known by their values.
     mask: Mask,
@@ -146,7 +146,7 @@ impl SecretPlaces {
         if has_children && place.depth < MAX_DEPTH {
             node.children().iter().for_each(|child| self.find(child, place.below(node)));
         } else if has_children || place.is_secret(node) {
-            // What is deeper is not looked at, and may be anything.
+            // Deeper values are not inspected and are hidden whole.
             self.ranges.push(node.range());
             if let Value::String(text) = node.to_json() {
                 let token = text.split_once(' ').map(|(_, token)| token.trim().to_owned());

@@ -81,7 +81,7 @@ function Days({ value, isMoney }) {
   return html`
     <${Card} title="By day" actions=${!isMoney && html`<span class="legend"><span><i></i>Saved</span><span><i class="pale"></i>Without Pegboard</span></span>`}>
       <div class="stack">
-        <div class="filters"><${Select} label="Of" value=${shown} options=${options} onChange=${setChosen} /></div>
+        <div class="filters"><${Select} label="Client or server" value=${shown} options=${options} onChange=${setChosen} /></div>
         <${Bars} label=${`Saved by day: ${plural(bars.length, "day")}${shown === "" ? `, in total ${count(value.total.saved)} tokens` : ""}`} bars=${bars} format=${isMoney ? (/** @type {number} */ amount) => amount.toFixed(2) : short} />
         <details><summary class="small muted">The same as a table</summary>
           <${Table} caption="Savings by day" rows=${[...value.days].sort((first, second) => (first.date < second.date ? 1 : -1))} rowKey=${(/** @type {{ date: string }} */ one) => one.date} columns=${[

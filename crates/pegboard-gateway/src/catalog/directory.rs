@@ -50,9 +50,9 @@ pub(crate) struct Directory {
 /// Whether what is found out about the tools of a server is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Findings {
-    /// It is.
+    /// Findings are logged.
     New,
-    /// It was: the directory of one client repeats those of all.
+    /// Findings are not logged again: the directory of one client repeats those of all.
     Known,
 }
 

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    events::{Audience, Event, Events, Listener},
+    events::{Audience, Event, Events, Listener, MAX_LISTENERS, MAX_LISTENERS_OF_TOKEN},
     lock,
 };
 
@@ -53,7 +53,9 @@ pub(super) fn routes() -> Router<ControlState> {
 
 async fn events(State(state): State<ControlState>, asking: ControlCaller) -> Response<Body> {
     let Some(listener) = state.events.listen(asking.caller()) else {
-        return error_response(StatusCode::SERVICE_UNAVAILABLE, "too many consoles are open");
+        let limits = format!("{MAX_LISTENERS}, and {MAX_LISTENERS_OF_TOKEN} for each token");
+        let message = format!("too many consoles are open: the limit is {limits}");
+        return error_response(StatusCode::SERVICE_UNAVAILABLE, &message);
     };
     let (sender, receiver) = mpsc::channel(WAITING);
     let hello = json!({

@@ -185,12 +185,16 @@ pub struct ServerStatus {
 
 impl ServerStatus {
     /// Returns the status for a caller that sees only some of the server's tools: the figures count
-    /// those of others too.
-    fn without_figures(mut self) -> Self {
+    /// those of others too. `sees_entries` is whether it sees the prompts and resources.
+    pub(super) fn without_figures(mut self, sees_entries: bool) -> Self {
         let report = &mut self.report;
         (report.pid, report.held, report.last_error) = (None, 0, None);
         report.calls = CallCounts::default();
+        report.breaker.failures = 0;
         (report.connections.shared, report.connections.own) = (0, 0);
+        if !sees_entries {
+            (report.prompts, report.resources, report.templates) = (0, 0, 0);
+        }
         Self { tool_errors: 0, latency: Latency::default(), memory_bytes: None, ..self }
     }
 }
@@ -295,7 +299,8 @@ impl Control {
                 status.target = None;
                 status.report.tools = by_server.get(server.name()).copied().unwrap_or_default();
             }
-            if is_whole { status } else { status.without_figures() }
+            let sees_entries = asking.selection().allows_server(server.name());
+            if is_whole { status } else { status.without_figures(sees_entries) }
         });
         Status {
             format: FORMAT,

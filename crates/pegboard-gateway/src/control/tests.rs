@@ -26,7 +26,8 @@ fn asking(given: &TestParts, holder: Option<usize>) -> Option<ControlCaller> {
 
 async fn test_parts() -> (TestParts, Control) {
     let guest = Selection::everything().allow_servers(["one"]).deny(["one:secret"]);
-    let tokens = vec![token("admin", Selection::everything()), token("guest", guest)];
+    let limited = Selection::everything().allow_tools(["one:echo"]);
+    let tokens = vec![token("admin", Selection::everything()), token("guest", guest), token("limited", limited)];
     let servers = vec![Server::new(&["echo", "secret"]).config("one"), Server::new(&["echo"]).config("two")];
     let parts = TestParts::new(servers, GatewaySettings { tokens, ..GatewaySettings::default() }).await;
     let sessions = parts.sessions(&parts.subscriptions());
@@ -46,9 +47,29 @@ async fn the_status_has_what_its_reader_may_see() {
     let part = status(1);
     assert_eq!((names(&part), part.tools, part.servers[0].report.tools), (vec!["one".to_owned()], 1, 1));
     assert!(part.totals.is_none() && part.configuration.is_none());
+    let entries = |status: &Status| {
+        let report = &status.servers[0].report;
+        (report.prompts, report.resources, report.templates)
+    };
+    assert!(entries(&whole).0 > 0);
+    assert_eq!(entries(&part), entries(&whole), "its prompts and resources are visible with the server");
+    let limited = status(2);
+    assert_eq!((limited.servers[0].report.tools, entries(&limited)), (1, (0, 0, 0)));
     parts.setups.record_rejection(Some("unknown key".to_owned()));
     let refused = status(0).configuration.and_then(|configuration| configuration.refused);
     assert_eq!(refused.as_deref(), Some("unknown key"));
+}
+
+#[test]
+fn figures_of_a_server_are_hidden_with_its_parts() {
+    let mut status = status::ServerStatus::default();
+    let report = &mut status.report;
+    (report.prompts, report.resources, report.templates, report.breaker.failures) = (1, 2, 3, 4);
+    let counts = |sees_entries| {
+        let report = status.clone().without_figures(sees_entries).report;
+        (report.prompts, report.resources, report.templates, report.breaker.failures)
+    };
+    assert_eq!((counts(true), counts(false)), ((1, 2, 3, 0), (0, 0, 0, 0)));
 }
 
 #[tokio::test]

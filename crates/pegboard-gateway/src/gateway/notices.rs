@@ -16,6 +16,7 @@ use crate::{
     lock,
 };
 
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
@@ -25,10 +26,10 @@ pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::R
     while let Some((server, notice)) = notices.recv().await {
         let Some(gateway) = gateway.upgrade() else { return };
         match notice.method.as_str() {
-            "notifications/resources/updated" => announce_resource_update(&gateway, &server, &notice),
-            "notifications/tools/list_changed" => announce_own_list(&gateway, TOOLS_CHANGED, notice.source),
-            "notifications/prompts/list_changed" => announce_own_list(&gateway, PROMPTS_CHANGED, notice.source),
-            "notifications/resources/list_changed" => announce_own_list(&gateway, RESOURCES_CHANGED, notice.source),
+            RESOURCE_UPDATED => announce_resource_update(&gateway, &server, &notice),
+            TOOLS_CHANGED => announce_own_list(&gateway, &server, TOOLS_CHANGED, notice.source),
+            PROMPTS_CHANGED => announce_own_list(&gateway, &server, PROMPTS_CHANGED, notice.source),
+            RESOURCES_CHANGED => announce_own_list(&gateway, &server, RESOURCES_CHANGED, notice.source),
             method => {
                 let method = pegboard_core::text::brief(method, 100);
                 tracing::debug!(server = %server, method, "unknown notification ignored");
@@ -37,12 +38,14 @@ pub(crate) async fn forward_notices(gateway: Weak<Gateway>, mut notices: mpsc::R
     }
 }
 
-/// Notifies the client on whose own connection a list has changed.
-fn announce_own_list(gateway: &Gateway, method: &'static str, source: UpdateSource) {
+/// Notifies the client on whose own connection a list of a server has changed.
+fn announce_own_list(gateway: &Gateway, server: &str, method: &'static str, source: UpdateSource) {
     let UpdateSource::Client(owner) = source else { return };
+    // Prompts and resources are visible only with the whole server.
+    let may_see = |viewer: &Viewer| method == TOOLS_CHANGED || viewer.selection.allows_server(server);
     match method {
         TOOLS_CHANGED => gateway.sessions.refresh_own_tools(owner),
-        _ => gateway.sessions.announce_to(owner, method),
+        _ => gateway.sessions.announce_to(owner, method, may_see),
     }
     let is_theirs = |viewer: &Viewer| match (viewer.caller, owner) {
         (Caller::Token(holder), ClientOwner::Caller(number)) => holder.0 as u64 == number,
@@ -50,7 +53,7 @@ fn announce_own_list(gateway: &Gateway, method: &'static str, source: UpdateSour
         (caller, ClientOwner::Session(_)) => caller == Caller::Pipe,
         _ => false,
     };
-    gateway.subscriptions.announce_list_change(method, is_theirs);
+    gateway.subscriptions.announce_list_change(method, |viewer| is_theirs(viewer) && may_see(viewer));
 }
 
 fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
@@ -85,7 +88,7 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
         drop(subscribed);
         for name in names {
             params.set("uri", raw(&name));
-            let line = Message::notification("notifications/resources/updated", Some(&params.to_raw()));
+            let line = Message::notification(RESOURCE_UPDATED, Some(&params.to_raw()));
             session.send_or_keep(line);
         }
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Returns the tools for a client with the tokens of the list, and counts the tokens that this saves.
-/// Without `counters`, the tokens of a list of all tools are not computed.
+/// Without `counters`, or where no activity is kept, the tokens of a list of all tools are not computed.
 pub(crate) fn tools(
     catalog: &CatalogView,
     setup: &Setup,
@@ -35,6 +35,7 @@ pub(crate) fn tools(
     }
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
+            let counters = counters.filter(|_| setup.console.activity.entries > 0);
             let cost = counters.map_or(0, |counters| counters.cost_of_all(exchange, tools).values().sum());
             return (with_fitting_schemas(setup, everything(tools)), cost);
         }
@@ -159,6 +160,25 @@ fn meta_definition(definition: &ToolDefinition, is_read_only: bool) -> SharedRaw
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        ActivitySettings, ConsoleSettings, GatewaySettings,
+        caller::Caller,
+        testing::{self, Server, TestParts},
+    };
+
+    #[tokio::test]
+    async fn the_tokens_of_all_tools_are_computed_for_the_activity_alone() {
+        for entries in [0, 1] {
+            let activity = ActivitySettings { entries, ..ActivitySettings::default() };
+            let console = ConsoleSettings { activity, ..ConsoleSettings::default() };
+            let settings = GatewaySettings { console, ..GatewaySettings::default() };
+            let parts = TestParts::new(vec![Server::new(&["echo"]).config("one")], settings).await;
+            let (exchange, savings) = (testing::exchange(Caller::Anybody, None), SavingsLedger::new(None));
+            let counters = Counters { metrics: &parts.metrics, savings: &savings };
+            let (items, tokens) = tools(&parts.catalog, &parts.setups.current(), &exchange, Some(counters));
+            assert_eq!((items.len(), tokens > 0), (1, entries > 0));
+        }
+    }
 
     #[test]
     fn pages() {

@@ -2,6 +2,7 @@
 
 use pegboard_upstream::queue;
 use serde_json::{Value, json};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::*;
 use crate::{
@@ -71,6 +72,22 @@ async fn a_subscription_that_nobody_waits_for_is_counted_and_removed() {
         wait_until("the last change counts", || server.watched() == [URI]).await;
         assert_eq!(lock(&subscriptions.counted).len(), 1, "nothing is left behind");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_does_not_wait_for_a_server_that_never_answers() {
+    let (answer, answered) = oneshot::channel::<()>();
+    let (done, is_done) = oneshot::channel::<()>();
+    let requests = tokio::spawn(async move {
+        let _ = answered.await;
+        let _ = done.send(());
+    });
+    let began = Instant::now();
+    Announcing(Some(requests)).finished().await;
+    let waited = began.elapsed();
+    assert!(waited >= ANNOUNCE_WAIT && waited < ANNOUNCE_WAIT * 2, "{waited:?}");
+    answer.send(()).expect("the requests go on");
+    is_done.await.expect("they end");
 }
 
 #[tokio::test]

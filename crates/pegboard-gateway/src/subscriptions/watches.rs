@@ -1,7 +1,7 @@
 //! Subscribed resources, and the subscriptions at their servers.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
 };
 
@@ -26,15 +26,12 @@ impl Watches {
         *lock(&self.watched).entry(key).or_default() += 1;
     }
 
-    /// Removes a subscriber that was added before; returns whether it was the last one.
-    pub(super) fn remove(&self, key: &Key) -> bool {
+    /// Removes a subscriber that was added before.
+    pub(super) fn remove(&self, key: &Key) {
         let mut watched = lock(&self.watched);
         match watched.get_mut(key) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                false
-            }
-            _ => watched.remove(key).is_some(),
+            Some(count) if *count > 1 => *count -= 1,
+            _ => _ = watched.remove(key),
         }
     }
 
@@ -44,9 +41,11 @@ impl Watches {
     }
 
     /// Returns the subscribed resources of a server.
-    fn uris_of(&self, upstream: &Upstream) -> Vec<String> {
+    fn uris_of(&self, upstream: &Upstream) -> BTreeSet<String> {
+        let name: Arc<str> = upstream.name().into();
         let watched = lock(&self.watched);
-        watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
+        let from_server = watched.range((Arc::clone(&name), String::new())..).map(|(key, _)| key);
+        from_server.take_while(|(server, _)| *server == name).map(|(_, uri)| uri.clone()).collect()
     }
 
     /// Returns whether a server was reconnected, and records the connection.

@@ -596,6 +596,24 @@ async fn list_changes_on_the_connection_of_a_client_reach_it_alone() {
 }
 
 #[tokio::test]
+async fn changes_of_lists_that_a_token_may_not_see_are_not_announced_to_it() {
+    let shop = Shop::new(&[Era::Legacy]);
+    let some_tools = Selection::everything().allow_tools(["shop:count", "shop:enable", "shop:enabled"]);
+    let tokens = vec![token("ann", some_tools)];
+    let world = World::new(vec![shop.config(ConnectionMode::Own)], GatewaySettings { tokens, ..plain() }).await;
+    let ann = world.legacy_as(0).await;
+    let mut stream = ann.stream().await;
+    assert_eq!(count(&ann).await, "1");
+    let client = lock(&shop.last).clone().expect("a connection");
+    for method in ["notifications/prompts/list_changed", "notifications/resources/list_changed"] {
+        client.notify(method, None);
+    }
+    // Of the prompts and resources she is not notified before the tools.
+    assert_eq!(ann.call("enable", "{}").await, "enabled");
+    assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
 async fn tools_of_a_clients_connection_are_found_by_its_search_alone() {
     let shop = Shop::new(&[Era::Legacy]);
     let settings = GatewaySettings { exposure: Exposure::Always, ..GatewaySettings::default() };

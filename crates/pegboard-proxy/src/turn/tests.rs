@@ -270,6 +270,16 @@ async fn responses_go_on_from_the_last_round() {
     body["tool_choice"] = json!({"type": "function", "name": "tool_3"});
     let (_, changed) = known.passes(&body, "forced-tool");
     assert_eq!(changed.expect("another body")["tools"], json!(tools));
+    // One round with a search beside a client call has one id.
+    let turn = conversation::Turn { parked: vec![parked.to_string()], ..Default::default() };
+    known.conversations.put(&[after_response(&known.root, "resp_only")], turn);
+    let output = json!({"type": "function_call_output", "call_id": "c1", "output": "ok"});
+    let only = json!({"model": "gpt-5.4", "previous_response_id": "resp_only", "input": [output]});
+    let (report, changed) = known.passes(&only, "no-tools");
+    let changed = changed.expect("another body");
+    assert_eq!(changed["previous_response_id"], "resp_only");
+    assert_eq!(changed["input"], json!([parked, output]));
+    assert!(!report.is_miss);
     // A response that the proxy has not seen is left alone.
     body["previous_response_id"] = "resp_other".into();
     assert_eq!(
@@ -338,6 +348,20 @@ async fn reasoning_of_unknown_turns_is_removed_but_not_in_an_open_loop() {
     let referred =
         changes(json!([user("hi"), reference("rs_1"), reference("rs_2"), reference("msg_2"), user("go on")]));
     assert_eq!(referred.history.text, prepared.history.text);
+    // Items with required ids stay behind their reasoning, as the client has sent them.
+    for kind in ["web_search_call", "computer_call", "mcp_list_tools", "shell_call", "compaction"] {
+        let item = json!({"type": kind, "id": "x_1", "status": "completed"});
+        known.conversations.put_item(&known.root, "x_1", json!({"type": kind}).to_string());
+        for behind in [item, reference("x_1"), reference("unknown")] {
+            let whole = [user("hi"), reasoning("rs_1"), behind, message(Some("msg_2")), user("go on")];
+            let referred = [user("hi"), reference("rs_1"), whole[2].clone(), reference("msg_2"), user("go on")];
+            for sent in [whole, referred] {
+                let prepared = changes(json!(sent));
+                let history: Value = serde_json::from_str(&format!("[{}]", prepared.history.text)).expect("JSON");
+                assert_eq!(history, json!(sent), "{kind}");
+            }
+        }
+    }
     // Without reasoning, nothing changes.
     let plain = changes(json!([user("hi"), message(Some("msg_2")), user("go on")]));
     assert!(plain.history.text.contains("msg_2") && !plain.report.is_miss, "{}", plain.history.text);
@@ -346,4 +370,29 @@ async fn reasoning_of_unknown_turns_is_removed_but_not_in_an_open_loop() {
     let open = changes(json!([user("hi"), reasoning("rs_2"), call, output]));
     assert!(open.report.is_miss && open.history.text.contains("rs_2"), "{}", open.history.text);
     assert!(open.history.text.contains("fc_2"), "{}", open.history.text);
+}
+
+#[tokio::test]
+async fn a_request_that_passes_reports_the_reasoning_it_loses() {
+    let known = Known::new(WireName::Responses);
+    let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let tools: Vec<Value> = (0..40).map(function).collect();
+    let message = |text: &str| json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"});
+    let search = json!({"type": "function_call", "call_id": "s1", "name": "search_tools", "arguments": "{}"});
+    let items = vec![search.to_string(), message("Hello").to_string()];
+    let turn = conversation::Turn { items: Some(items), ..Default::default() };
+    known.keep(&json!({"model": "gpt-5.4", "input": [user("hi")], "tools": tools}), &message("Hello"), turn);
+    let of = |input: &[Value]| json!({"model": "gpt-5.4", "input": input});
+    let begun = [user("hi"), message("Hello"), user("go on")];
+    let (report, changed) = known.passes(&of(&begun), "no-tools");
+    assert!(!report.is_miss && changed.is_some_and(|changed| changed["input"][1] == search));
+    let unknown = [&begun[..], &[reasoning, message("Ho"), user("more")]].concat();
+    let (report, changed) = known.passes(&of(&unknown), "no-tools");
+    let changed = changed.expect("another body");
+    assert!(report.is_miss);
+    assert_eq!(
+        changed["input"],
+        json!([user("hi"), search, message("Hello"), user("go on"), message("Ho"), user("more")])
+    );
 }

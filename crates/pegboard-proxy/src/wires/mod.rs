@@ -149,7 +149,7 @@ pub(crate) trait Splicer: Send + Sync {
     /// Takes in an event of a stream, and appends what the client gets.
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>);
 
-    /// Returns whether the current round of a stream has told its end, so that nothing of it follows.
+    /// Returns whether the current round of a stream has received its final event, so that nothing of it follows.
     fn is_round_over(&self) -> bool {
         false
     }

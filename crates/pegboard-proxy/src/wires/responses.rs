@@ -164,7 +164,8 @@ impl Wire for Responses {
     fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
         let parsed: Result<Vec<Value>, _> = items.iter().map(|item| serde_json::from_str(item)).collect();
         let Ok(mut parsed) = parsed else { return items.to_vec() };
-        if !remove_reasoning(&mut parsed, |_| true) {
+        // The provider knows the others, and those that a reference names, with the reasoning before them.
+        if !parsed.iter().all(may_lose_id) || !remove_reasoning(&mut parsed, |_| true) {
             return items.to_vec();
         }
         parsed.iter().map(Value::to_string).collect()
@@ -207,12 +208,17 @@ fn kind_of(item: &Value) -> &str {
     }
 }
 
-/// Removes reasoning from a turn, and the ids behind it: by its id, the provider knows that an item had reasoning before it,
-/// and refuses it alone. Returns whether there was any.
+/// Returns whether an item is valid without its id. Calls of the provider's own tools are not, and neither are references.
+fn may_lose_id(item: &Value) -> bool {
+    ["reasoning", "message", "function_call", "custom_tool_call"].contains(&kind_of(item))
+}
+
+/// Removes reasoning from a turn, and the optional ids behind it: by its id, the provider knows that an item had reasoning
+/// before it, and refuses it alone. Returns whether there was any.
 fn remove_reasoning(items: &mut Vec<Value>, is_lost: impl Fn(&Value) -> bool) -> bool {
     let is_lost = |item: &Value| kind_of(item) == "reasoning" && is_lost(item);
     let Some(first) = items.iter().position(is_lost) else { return false };
-    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning") {
+    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning" && may_lose_id(item)) {
         if let Some(fields) = item.as_object_mut() {
             fields.shift_remove("id");
         }

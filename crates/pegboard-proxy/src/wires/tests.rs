@@ -911,22 +911,23 @@ fn every_event_of_gemini_with_a_reason_to_finish_keeps_its_text() {
 }
 
 #[test]
-fn items_behind_reasoning_that_is_not_stored_have_no_ids() {
+fn items_behind_reasoning_that_is_not_stored_have_no_optional_ids() {
     let wire = WireName::Responses.wire();
-    let check = |body: &str, encrypted: Option<&str>, expected: [bool; 3]| {
+    let check = |body: &str, encrypted: Option<&str>, expected: [bool; 4]| {
         let mut splicer = wire.splicer(&Object::parse(body).expect("JSON"));
         let mut reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
         reasoning["encrypted_content"] = encrypted.into();
         let arguments = json!({"query": "send mail"}).to_string();
         let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
         let search = json!({"type": "function_call", "id": "fc_1", "call_id": "s1", "name": SEARCH, "arguments": arguments, "status": "completed"});
-        let answer = json!({"id": "resp_1", "status": "completed", "output": [message, reasoning, search]});
+        let web = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
+        let answer = json!({"id": "resp_1", "status": "completed", "output": [message, reasoning, web, search]});
         let items = splicer.answer(answer, &mut calls_of(wire)).items;
         let has = |id: &str| items.iter().any(|item| item.contains(&format!("\"id\":\"{id}\"")));
-        assert_eq!(["msg_1", "rs_1", "fc_1"].map(has), expected, "{body} {encrypted:?}: {items:?}");
+        assert_eq!(["msg_1", "rs_1", "ws_1", "fc_1"].map(has), expected, "{body} {encrypted:?}: {items:?}");
         assert!(items.iter().any(|item| item.contains("\"call_id\":\"s1\"")), "{items:?}");
     };
-    check("{}", None, [true, true, true]);
-    check(r#"{"store":false}"#, Some("secret"), [true, true, true]);
-    check(r#"{"store":false}"#, None, [true, false, false]);
+    check("{}", None, [true, true, true, true]);
+    check(r#"{"store":false}"#, Some("secret"), [true, true, true, true]);
+    check(r#"{"store":false}"#, None, [true, false, true, false]);
 }

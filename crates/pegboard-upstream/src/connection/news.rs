@@ -52,9 +52,9 @@ impl News {
 
     /// Waits until the server has accepted a subscription to these resources, at most `limit`, since a
     /// server may decline.
-    pub(crate) async fn watching(&self, uris: &[String], limit: Duration) {
+    pub(crate) async fn watching(&self, uris: &BTreeSet<String>, limit: Duration) {
         let mut watching = self.watching.subscribe();
-        let has_all = |agreed: &BTreeSet<String>| uris.iter().all(|uri| agreed.contains(uri));
+        let has_all = |agreed: &BTreeSet<String>| uris.is_subset(agreed);
         let _ = tokio::time::timeout(limit, watching.wait_for(has_all)).await;
     }
 }

@@ -224,8 +224,17 @@ impl Upstream {
         let (server, kind, protocol) = (self.name(), slot.key.kind(), connection.hello.version.clone());
         tracing::debug!(server, kind, protocol, "connection opened");
         connection.link.set_ready();
-        self.set_open_when_subscribed(&slot, &connection.link, &connection.hello).await;
-        self.renew_log_level(&slot, &plan, &connection.link, &connection.hello).await;
+        let set_up = async {
+            self.set_open_when_subscribed(&slot, &connection.link, &connection.hello).await;
+            self.renew_log_level(&slot, &plan, &connection.link, &connection.hello).await;
+        };
+        // The server may take long to answer. Where the connection is to end, it is closed below.
+        tokio::select! {
+            () = set_up => {}
+            () = slot.ending() => {}
+            () = plan.client_ended() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
         let OpenConnection { link, hello, process, notices, .. } = &mut connection;
         let reason = tokio::select! {
             reason = link.closed() => self.lost(kind, &reason),

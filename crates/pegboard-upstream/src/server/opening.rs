@@ -1,6 +1,6 @@
 //! Opening one connection to a server.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use pegboard_core::{locks::lock, naming::fnv1a};
 use pegboard_mcp::{
@@ -117,7 +117,7 @@ pub(super) struct Listening(AbortHandle);
 
 impl Listening {
     /// Opens the notification stream of a modern server, and keeps it open.
-    pub(super) fn start(connection: &OpenConnection, watched: watch::Receiver<Vec<String>>) -> Self {
+    pub(super) fn start(connection: &OpenConnection, watched: watch::Receiver<BTreeSet<String>>) -> Self {
         let (link, hello) = (Arc::clone(&connection.link), Arc::clone(&connection.hello));
         Self(tokio::spawn(listen(link, hello, watched)).abort_handle())
     }
@@ -142,7 +142,7 @@ type Stream = Pin<Box<dyn Future<Output = Result<Raw, CallError>> + Send>>;
 
 /// Keeps a modern server's notification stream open. When the subscribed resources change, the old
 /// stream stays until the server has agreed to the new one, so that no update is lost.
-async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<Vec<String>>) {
+async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<BTreeSet<String>>) {
     if hello.era != Era::Modern {
         return;
     }
@@ -182,7 +182,7 @@ async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver
 }
 
 /// Asks for notifications about lists and about these resources.
-fn open_stream(link: &Arc<Link>, uris: &[String]) -> Stream {
+fn open_stream(link: &Arc<Link>, uris: &BTreeSet<String>) -> Stream {
     let filter = json!({
         "toolsListChanged": true,
         "promptsListChanged": true,

@@ -120,7 +120,7 @@ impl Upstream {
             }
             is_other
         };
-        // Whoever notices an approval first: connections of clients have lists of their own to compare.
+        // Signalled by every review, because connections of clients compare their own lists.
         if is_other_stamp {
             self.approvals_changed.send_modify(|changes| *changes += 1);
         }

@@ -70,7 +70,7 @@ pub(super) struct Slot {
     /// Whether its client has gone.
     is_released: AtomicBool,
     /// The resources that its client has subscribed to, for a modern server.
-    pub(super) watched: watch::Sender<Vec<String>>,
+    pub(super) watched: watch::Sender<BTreeSet<String>>,
     /// The subscriptions that were sent on it. Locked while one is sent, so that they keep their order.
     pub(super) subscribed: tokio::sync::Mutex<BTreeSet<String>>,
     /// Tools that differ here from their approved definition.
@@ -200,7 +200,7 @@ impl Pool {
     }
 
     /// Sets the resources that the clients of connections have subscribed to.
-    pub(super) fn watch(&self, source: UpdateSource, wanted: impl Fn() -> Vec<String>) {
+    pub(super) fn watch(&self, source: UpdateSource, wanted: impl Fn() -> BTreeSet<String>) {
         let slots = lock(&self.slots);
         let concerned = slots.iter().filter(|slot| slot.key.source() == Some(source));
         concerned.for_each(|slot| set_watched(&slot.watched, &wanted));
@@ -281,7 +281,7 @@ impl Slot {
             used: Mutex::new(Instant::now()),
             is_ending: watch::Sender::new(false),
             is_released: AtomicBool::new(false),
-            watched: watch::Sender::new(Vec::new()),
+            watched: watch::Sender::default(),
             subscribed: tokio::sync::Mutex::default(),
             held: Mutex::default(),
         }

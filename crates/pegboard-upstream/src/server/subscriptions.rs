@@ -23,48 +23,96 @@ use crate::{
 /// The subscribed resources of clients by connection and server, each with the number of its
 /// subscriptions. They belong to the fleet, so that they outlive a server that is replaced or paused.
 #[derive(Debug, Default)]
-pub(crate) struct ClientSubscriptions(Mutex<HashMap<UpdateSource, BTreeMap<String, Counts>>>);
+pub(crate) struct ClientSubscriptions(Mutex<Subscribed>);
 
-/// Resources with the number of their subscriptions.
-type Counts = BTreeMap<String, usize>;
+/// The subscribed resources of all clients.
+#[derive(Debug, Default)]
+struct Subscribed {
+    by_source: HashMap<UpdateSource, BTreeMap<String, Resources>>,
+    /// The number of changes so far.
+    changes: u64,
+}
+
+/// The subscribed resources of a server on one connection.
+#[derive(Debug, Default)]
+struct Resources {
+    /// Resources with the number of their subscriptions.
+    counts: BTreeMap<String, usize>,
+    /// The number of the last change that added or removed a resource.
+    version: u64,
+}
+
+impl Subscribed {
+    fn of(&self, server: &str, source: UpdateSource) -> Option<&Resources> {
+        self.by_source.get(&source).and_then(|servers| servers.get(server))
+    }
+}
 
 impl ClientSubscriptions {
     /// Adds a subscription of a client to a resource of a server.
     pub(crate) fn add(&self, server: &str, owner: Option<ClientOwner>, era: Era, uri: &str) {
-        let mut all = lock(&self.0);
+        let Subscribed { by_source, changes } = &mut *lock(&self.0);
         for source in sources(owner, era) {
-            let uris = all.entry(source).or_default().entry(server.to_owned()).or_default();
-            *uris.entry(uri.to_owned()).or_default() += 1;
+            let resources = by_source.entry(source).or_default().entry(server.to_owned()).or_default();
+            let count = resources.counts.entry(uri.to_owned()).or_default();
+            *count += 1;
+            if *count == 1 {
+                *changes += 1;
+                resources.version = *changes;
+            }
         }
     }
 
     /// Removes a subscription that was added before.
     pub(crate) fn remove(&self, server: &str, owner: Option<ClientOwner>, era: Era, uri: &str) {
-        let mut all = lock(&self.0);
+        let Subscribed { by_source, changes } = &mut *lock(&self.0);
         for source in sources(owner, era) {
-            let Some(servers) = all.get_mut(&source) else { continue };
-            if let Some(uris) = servers.get_mut(server) {
-                match uris.get_mut(uri) {
+            let Some(servers) = by_source.get_mut(&source) else { continue };
+            if let Some(resources) = servers.get_mut(server) {
+                match resources.counts.get_mut(uri) {
                     Some(count) if *count > 1 => *count -= 1,
-                    _ => _ = uris.remove(uri),
+                    _ => {
+                        resources.counts.remove(uri);
+                        *changes += 1;
+                        resources.version = *changes;
+                    }
                 }
             }
-            servers.retain(|_, uris| !uris.is_empty());
+            servers.retain(|_, resources| !resources.counts.is_empty());
             if servers.is_empty() {
-                all.remove(&source);
+                by_source.remove(&source);
             }
         }
     }
 
     /// Returns the resources of a server that the clients of a connection have subscribed to.
-    fn of(&self, server: &str, source: UpdateSource) -> Vec<String> {
+    fn of(&self, server: &str, source: UpdateSource) -> BTreeSet<String> {
+        self.versioned(server, source).0
+    }
+
+    /// Returns the resources of a server that the clients of a connection have subscribed to, and their
+    /// version, which changes with them; `None` without any.
+    fn versioned(&self, server: &str, source: UpdateSource) -> (BTreeSet<String>, Option<u64>) {
         let all = lock(&self.0);
-        all.get(&source).and_then(|servers| servers.get(server)).into_iter().flat_map(Counts::keys).cloned().collect()
+        let resources = all.of(server, source);
+        let uris = resources.into_iter().flat_map(|resources| resources.counts.keys()).cloned().collect();
+        (uris, resources.map(|resources| resources.version))
+    }
+
+    /// Calls `act` if the resources still have this version, before they can change; returns whether
+    /// they have.
+    fn act_if_unchanged(&self, server: &str, source: UpdateSource, version: Option<u64>, act: impl FnOnce()) -> bool {
+        let all = lock(&self.0);
+        let is_unchanged = all.of(server, source).map(|resources| resources.version) == version;
+        if is_unchanged {
+            act();
+        }
+        is_unchanged
     }
 
     /// Forgets the subscriptions of a client that has gone.
     pub(crate) fn forget(&self, owner: ClientOwner) {
-        lock(&self.0).remove(&UpdateSource::Client(owner));
+        lock(&self.0).by_source.remove(&UpdateSource::Client(owner));
     }
 }
 
@@ -80,7 +128,7 @@ impl Upstream {
     /// Subscribes on the catalog connection to the resources that `wanted` returns, and ends other
     /// subscriptions. Returns when the server has agreed, or was given the time to: of an update before
     /// that, clients are not notified.
-    pub async fn watch_resources(&self, wanted: impl Fn() -> Vec<String> + Send + Sync) {
+    pub async fn watch_resources(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) {
         set_watched(&self.watched, &wanted);
         match self.hello().map(|hello| hello.era) {
             Some(Era::Modern) => {
@@ -97,20 +145,26 @@ impl Upstream {
 
     /// Sends a legacy server what has changed since the last request, one request after the other: the
     /// server must not get a subscription and its end in another order than they came.
-    async fn send_catalog_subscriptions(&self, wanted: impl Fn() -> Vec<String> + Send + Sync) {
+    async fn send_catalog_subscriptions(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) {
         let mut sent = self.catalog_subscriptions.lock().await;
         let Some(hello) = self.hello() else { return };
         if !sent.connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, &hello)) {
             *sent = CatalogSubscriptions { connection: Some(hello), uris: BTreeSet::new() };
         }
-        while let Some(change) = SubscriptionChange::next(&sent.uris, wanted()) {
-            let timeout = self.config.timeouts.call;
-            let made = self.call(|_| change.call(timeout)).await;
-            if let Err(error) = made {
-                let (server, method) = (self.name(), change.method);
-                tracing::debug!(server, %error, method, "subscription rejected by the server");
+        loop {
+            let changes = SubscriptionChange::between(&sent.uris, &wanted());
+            if changes.is_empty() {
+                return;
             }
-            change.apply_to(&mut sent.uris);
+            for change in changes {
+                let timeout = self.config.timeouts.call;
+                let made = self.call(|_| change.call(timeout)).await;
+                if let Err(error) = made {
+                    let (server, method) = (self.name(), change.method);
+                    tracing::debug!(server, %error, method, "subscription rejected by the server");
+                }
+                change.apply_to(&mut sent.uris);
+            }
         }
     }
 
@@ -127,7 +181,7 @@ impl Upstream {
                     }
                     Era::Legacy => {
                         let mut sent = slot.subscribed.lock().await;
-                        while self.send_subscription(&link, &mut sent, self.subscriptions_on(source)).await {}
+                        self.send_subscriptions(&link, &mut sent, source).await;
                     }
                 }
             }
@@ -140,7 +194,7 @@ impl Upstream {
         sources(owner, era).find(is_open).unwrap_or_default()
     }
 
-    fn subscriptions_on(&self, source: UpdateSource) -> Vec<String> {
+    fn subscriptions_on(&self, source: UpdateSource) -> BTreeSet<String> {
         self.context.subscriptions.of(self.name(), source)
     }
 
@@ -151,14 +205,14 @@ impl Upstream {
         slot: &Slot,
         link: &Arc<Link>,
         hello: &Hello,
-    ) -> Option<watch::Receiver<Vec<String>>> {
+    ) -> Option<watch::Receiver<BTreeSet<String>>> {
         let source = slot.key.source()?;
         set_watched(&slot.watched, &|| self.subscriptions_on(source));
         if hello.era == Era::Modern {
             return Some(slot.watched.subscribe());
         }
         let mut sent = slot.subscribed.lock().await;
-        while self.send_subscription(link, &mut sent, self.subscriptions_on(source)).await {}
+        self.send_subscriptions(link, &mut sent, source).await;
         None
     }
 
@@ -166,38 +220,49 @@ impl Upstream {
     /// subscription that comes before this is made here, and one that comes after it finds the
     /// connection open.
     pub(super) async fn set_open_when_subscribed(&self, slot: &Slot, link: &Arc<Link>, hello: &Arc<Hello>) {
+        let Some(source) = slot.key.source() else { return slot.set_open(link, hello) };
+        let subscriptions = &self.context.subscriptions;
         let mut sent = slot.subscribed.lock().await;
         loop {
-            let wanted = {
-                let all = lock(&self.context.subscriptions.0);
-                let servers = slot.key.source().and_then(|source| all.get(&source));
-                let uris = servers.and_then(|servers| servers.get(self.name()));
-                let wanted: Vec<String> = uris.into_iter().flat_map(Counts::keys).cloned().collect();
-                if SubscriptionChange::next(&sent, wanted.clone()).is_none() {
-                    return slot.set_open(link, hello);
+            let (wanted, version) = subscriptions.versioned(self.name(), source);
+            let changes = SubscriptionChange::between(&sent, &wanted);
+            if changes.is_empty() {
+                let open = || slot.set_open(link, hello);
+                if subscriptions.act_if_unchanged(self.name(), source, version, open) {
+                    return;
                 }
-                wanted
-            };
+                continue;
+            }
             match hello.era {
                 Era::Modern => {
                     // The stream has them when the server has agreed.
                     link.news.watching(&wanted, AGREEING).await;
-                    *sent = wanted.into_iter().collect();
+                    *sent = wanted;
                 }
-                Era::Legacy => _ = self.send_subscription(link, &mut sent, wanted).await,
+                Era::Legacy => self.send_changes(link, &mut sent, changes).await,
             }
         }
     }
 
-    /// Sends one change of the subscriptions on a legacy connection; `false` if there is none.
-    async fn send_subscription(&self, link: &Arc<Link>, sent: &mut BTreeSet<String>, wanted: Vec<String>) -> bool {
-        let Some(change) = SubscriptionChange::next(sent, wanted) else { return false };
-        if let Err(error) = link.call(change.call(self.config.timeouts.connect)).await {
-            let (server, method) = (self.name(), change.method);
-            tracing::debug!(server, %error, method, "subscription rejected by the server");
+    /// Sends the changes of the subscriptions on a legacy connection, until there are none.
+    async fn send_subscriptions(&self, link: &Arc<Link>, sent: &mut BTreeSet<String>, source: UpdateSource) {
+        loop {
+            let changes = SubscriptionChange::between(sent, &self.subscriptions_on(source));
+            if changes.is_empty() {
+                return;
+            }
+            self.send_changes(link, sent, changes).await;
         }
-        change.apply_to(sent);
-        true
+    }
+
+    async fn send_changes(&self, link: &Arc<Link>, sent: &mut BTreeSet<String>, changes: Vec<SubscriptionChange>) {
+        for change in changes {
+            if let Err(error) = link.call(change.call(self.config.timeouts.connect)).await {
+                let (server, method) = (self.name(), change.method);
+                tracing::debug!(server, %error, method, "subscription rejected by the server");
+            }
+            change.apply_to(sent);
+        }
     }
 }
 
@@ -210,13 +275,13 @@ struct SubscriptionChange {
 }
 
 impl SubscriptionChange {
-    /// Returns the next change that leads from what was sent to what is wanted.
-    fn next(sent: &BTreeSet<String>, wanted: Vec<String>) -> Option<Self> {
-        let surplus = sent.iter().find(|uri| !wanted.contains(uri)).cloned();
-        let missing = wanted.into_iter().find(|uri| !sent.contains(uri));
-        missing
-            .map(|uri| Self { method: "resources/subscribe", uri, is_wanted: true })
-            .or_else(|| surplus.map(|uri| Self { method: "resources/unsubscribe", uri, is_wanted: false }))
+    /// Returns the changes that lead from what was sent to what is wanted, subscriptions first.
+    fn between(sent: &BTreeSet<String>, wanted: &BTreeSet<String>) -> Vec<Self> {
+        let missing = wanted.difference(sent).cloned();
+        let surplus = sent.difference(wanted).cloned();
+        let subscribe = missing.map(|uri| Self { method: "resources/subscribe", uri, is_wanted: true });
+        let unsubscribe = surplus.map(|uri| Self { method: "resources/unsubscribe", uri, is_wanted: false });
+        subscribe.chain(unsubscribe).collect()
     }
 
     fn call(&self, timeout: Duration) -> Call {
@@ -234,7 +299,7 @@ impl SubscriptionChange {
 
 /// Sets the resources of a connection to those that `wanted` returns. They are read under the lock of
 /// the channel, so that a later change is not overwritten by an earlier one.
-pub(super) fn set_watched(watched: &watch::Sender<Vec<String>>, wanted: &dyn Fn() -> Vec<String>) {
+pub(super) fn set_watched(watched: &watch::Sender<BTreeSet<String>>, wanted: &dyn Fn() -> BTreeSet<String>) {
     watched.send_if_modified(|watched| {
         let uris = wanted();
         let is_new = *watched != uris;
@@ -258,44 +323,72 @@ mod tests {
         let [ann, bob] = [1, 2].map(|number| Some(ClientOwner::Session(number)));
         let of = |owner: Option<ClientOwner>| subscriptions.of("one", UpdateSource::Client(owner.expect("an owner")));
         let shared = || subscriptions.of("one", UpdateSource::Shared(Era::Legacy));
+        let set = |uris: &[&str]| uris.iter().map(|uri| (*uri).to_owned()).collect::<BTreeSet<_>>();
         for (owner, uri) in [(ann, "a"), (ann, "a"), (bob, "a"), (ann, "b")] {
             subscriptions.add("one", owner, Era::Legacy, uri);
         }
-        assert_eq!((of(ann), of(bob), shared()), (vec!["a".into(), "b".into()], vec!["a".into()], of(ann)));
+        assert_eq!((of(ann), of(bob), shared()), (set(&["a", "b"]), set(&["a"]), of(ann)));
         assert!(subscriptions.of("other", UpdateSource::Shared(Era::Legacy)).is_empty());
         subscriptions.remove("one", ann, Era::Legacy, "a");
-        assert_eq!(of(ann), ["a", "b"], "the other one is left");
+        assert_eq!(of(ann), set(&["a", "b"]), "the other one is left");
         subscriptions.remove("one", ann, Era::Legacy, "a");
-        assert_eq!((of(ann), shared()), (vec!["b".to_owned()], vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!((of(ann), shared()), (set(&["b"]), set(&["a", "b"])));
         subscriptions.forget(ClientOwner::Session(1));
         assert!(of(ann).is_empty());
         subscriptions.remove("one", ann, Era::Legacy, "b");
         subscriptions.remove("one", bob, Era::Legacy, "x");
         subscriptions.remove("one", bob, Era::Legacy, "a");
-        assert!(lock(&subscriptions.0).is_empty(), "nothing is left behind");
+        assert!(lock(&subscriptions.0).by_source.is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn a_change_of_the_resources_changes_their_version() {
+        let subscriptions = ClientSubscriptions::default();
+        let (ann, source) = (ClientOwner::Session(1), UpdateSource::Client(ClientOwner::Session(1)));
+        let version = || subscriptions.versioned("one", source).1;
+        let is_unchanged = |version| subscriptions.act_if_unchanged("one", source, version, || ());
+        let add = |server, uri| subscriptions.add(server, Some(ann), Era::Legacy, uri);
+        let remove = |uri| subscriptions.remove("one", Some(ann), Era::Legacy, uri);
+        assert!(version().is_none() && is_unchanged(None));
+        add("one", "a");
+        let first = version();
+        assert!(is_unchanged(first) && !is_unchanged(None));
+        add("one", "a");
+        add("other", "b");
+        assert_eq!(version(), first, "a second subscription, or one at another server, adds no resource");
+        remove("a");
+        assert_eq!(version(), first);
+        remove("a");
+        assert_eq!(version(), None);
+        add("one", "a");
+        assert!(!is_unchanged(first), "it was removed meanwhile");
+        let second = version();
+        subscriptions.forget(ann);
+        assert!(!is_unchanged(second));
     }
 
     #[test]
     fn a_later_set_is_not_overwritten_by_an_earlier_one() {
-        let (watched, now) = (watch::Sender::new(Vec::new()), Mutex::new(vec!["a".to_owned()]));
+        let (watched, now) = (watch::Sender::default(), Mutex::new(BTreeSet::from(["a".to_owned()])));
         let wanted = || lock(&now).clone();
         // The one that changed the set first comes last.
-        lock(&now).push("b".to_owned());
+        lock(&now).insert("b".to_owned());
         set_watched(&watched, &wanted);
         set_watched(&watched, &wanted);
-        assert_eq!(*watched.borrow(), ["a", "b"]);
+        assert_eq!(*watched.borrow(), wanted());
     }
 
     #[test]
     fn changes_lead_to_what_is_wanted() {
         let mut sent: BTreeSet<String> = ["a", "b"].map(str::to_owned).into();
-        let wanted = || ["b", "c"].map(str::to_owned).to_vec();
+        let wanted: BTreeSet<String> = ["b", "c"].map(str::to_owned).into();
         let mut made = Vec::new();
-        while let Some(change) = SubscriptionChange::next(&sent, wanted()) {
+        for change in SubscriptionChange::between(&sent, &wanted) {
             made.push((change.method, change.uri.clone()));
             change.apply_to(&mut sent);
         }
         assert_eq!(made, [("resources/subscribe", "c".to_owned()), ("resources/unsubscribe", "a".to_owned())]);
-        assert_eq!(sent, wanted().into_iter().collect());
+        assert_eq!(sent, wanted);
+        assert!(SubscriptionChange::between(&sent, &wanted).is_empty());
     }
 }

@@ -517,6 +517,8 @@ async fn the_connection_of_a_client_ends_with_it() {
 struct Logger {
     levels: Arc<Mutex<Vec<String>>>,
     life: Arc<watch::Sender<ClientLife>>,
+    /// Whether it never answers to the level of errors.
+    is_deaf_to_errors: bool,
 }
 
 impl LocalServer for Logger {
@@ -531,7 +533,11 @@ impl LocalServer for Logger {
                 "tools/call" => Ok(raw(&json!({"content": []}))),
                 "logging/setLevel" => {
                     let level = Fields::of_optional(params.as_deref()).text("level").unwrap_or_default();
+                    let is_unanswered = self.is_deaf_to_errors && level == "error";
                     lock(&self.levels).push(level);
+                    if is_unanswered {
+                        std::future::pending::<()>().await;
+                    }
                     self.life.send_modify(|life| life.log_level = Some("error".to_owned()));
                     Ok(raw(&json!({})))
                 }
@@ -541,7 +547,8 @@ impl LocalServer for Logger {
     }
 
     fn another(&self) -> Option<Arc<dyn LocalServer>> {
-        Some(Arc::new(Self { levels: Arc::clone(&self.levels), life: Arc::clone(&self.life) }))
+        let (levels, life) = (Arc::clone(&self.levels), Arc::clone(&self.life));
+        Some(Arc::new(Self { levels, life, is_deaf_to_errors: self.is_deaf_to_errors }))
     }
 }
 
@@ -556,10 +563,99 @@ async fn a_log_level_that_is_set_while_a_connection_opens_is_not_lost() {
     reach(server, "ready").await;
     life.send_modify(|life| life.log_level = Some("debug".to_owned()));
     call_for(server, &own_client(Era::Legacy, &life)).await.expect("an answer");
-    while lock(&levels).len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    wait_for_levels(&levels, 2).await;
     assert_eq!(*lock(&levels), ["debug", "error"]);
+}
+
+/// Waits until the server was sent so many log levels.
+async fn wait_for_levels(levels: &Mutex<Vec<String>>, count: usize) {
+    let sent = async {
+        while lock(levels).len() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, sent).await.expect("in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_ends_although_the_server_does_not_answer() {
+    for is_stopped in [false, true] {
+        let logger = Arc::new(Logger { is_deaf_to_errors: true, ..Logger::default() });
+        let (levels, life) = (Arc::clone(&logger.levels), Arc::clone(&logger.life));
+        let mut config = ServerConfig::new("s", TransportConfig::Local(logger));
+        config.connections.mode = ConnectionMode::Own;
+        let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+        let server = &fleet.servers()[0];
+        reach(server, "ready").await;
+        life.send_modify(|life| life.log_level = Some("debug".to_owned()));
+        call_for(server, &own_client(Era::Legacy, &life)).await.expect("an answer");
+        wait_for_levels(&levels, 2).await;
+        let began = Instant::now();
+        match is_stopped {
+            true => _ = server.stop.send_replace(true),
+            false => life.send_modify(|life| life.has_ended = true),
+        }
+        server.pool.emptied().await;
+        let waited = began.elapsed();
+        assert!(waited < server.config.timeouts.call / 2, "{is_stopped}: {waited:?}");
+    }
+}
+
+/// A legacy server with resources.
+#[derive(Debug, Default)]
+struct Library {
+    subscribed: Mutex<Vec<String>>,
+}
+
+impl LocalServer for Library {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            let uri = || Fields::of_optional(params.as_deref()).text("uri").unwrap_or_default();
+            match method {
+                "initialize" => {
+                    let capabilities = json!({"resources": {"subscribe": true}});
+                    Ok(raw(&json!({"protocolVersion": "2025-11-25", "capabilities": capabilities})))
+                }
+                "resources/list" => Ok(raw(&json!({"resources": []}))),
+                "resources/templates/list" => Ok(raw(&json!({"resourceTemplates": []}))),
+                "resources/subscribe" => {
+                    lock(&self.subscribed).push(uri());
+                    Ok(raw(&json!({})))
+                }
+                "resources/unsubscribe" => {
+                    lock(&self.subscribed).retain(|one| *one != uri());
+                    Ok(raw(&json!({})))
+                }
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_subscriptions_are_compared_once() {
+    let library = Arc::new(Library::default());
+    let config = ServerConfig::new("s", TransportConfig::Local(Arc::clone(&library) as Arc<dyn LocalServer>));
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    let reads = AtomicU64::new(0);
+    let watch = async |wanted: &BTreeSet<String>| {
+        reads.store(0, Ordering::Relaxed);
+        let read = || {
+            reads.fetch_add(1, Ordering::Relaxed);
+            wanted.clone()
+        };
+        server.watch_resources(read).await;
+        // For streams, for the differences, and to see that there are none left.
+        assert_eq!(reads.load(Ordering::Relaxed), 3);
+        assert!(lock(&library.subscribed).iter().eq(wanted));
+    };
+    let mut wanted: BTreeSet<String> = (0..1000).map(|number| format!("toy://{number:04}")).collect();
+    watch(&wanted).await;
+    wanted.retain(|uri| uri.ends_with('7'));
+    wanted.insert("toy://more".to_owned());
+    watch(&wanted).await;
 }
 
 /// A modern server that takes a while to agree to a subscription. A call says whether it has.

@@ -166,7 +166,7 @@ async function useGateway(tab, base) {
   await tab.until("both sessions are listed", async () => (await tab.page.locator("section[aria-label^='Session ']").count()) === 2);
   await tab.show("savings");
   await tab.until("the savings name the client", async () => (await tab.page.locator("section[aria-label='By client']").innerText()).includes("claude-code"));
-  await tab.page.getByLabel("Of", { exact: true }).selectOption("cclaude-code");
+  await tab.page.getByLabel("Client or server", { exact: true }).selectOption("cclaude-code");
   await tab.until("the plot is that of the client", async () => (await tab.page.locator(".plot svg").getAttribute("aria-label")) === "Saved by day: 1 day");
   await tab.show("activity", "?kind=search");
   await tab.until("searches of both clients are listed", async () => /claude-code[\s\S]*cursor|cursor[\s\S]*claude-code/.test(await tab.page.locator(".virtual").innerText()));

@@ -6,9 +6,32 @@ use serde_json::Value;
 
 use super::{Check, Checker};
 
+/// Calls of the provider's own tools, which are not valid without their ids.
+const WITH_ID: [&str; 9] = [
+    "web_search_call",
+    "file_search_call",
+    "computer_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "local_shell_call",
+    "mcp_call",
+    "mcp_list_tools",
+    "mcp_approval_request",
+];
+
 pub(super) fn check(checker: &mut Checker) {
+    ids(checker);
     namespaces(checker);
     reasoning(checker);
+}
+
+fn ids(checker: &mut Checker) {
+    for (index, item) in checker.ask.messages.iter().enumerate() {
+        if item["type"].as_str().is_some_and(|kind| WITH_ID.contains(&kind)) && !item["id"].is_string() {
+            let at = format!("input[{index}].id");
+            checker.fail_at(Check::Required, at.as_str(), format!("Missing required parameter: '{at}'."));
+        }
+    }
 }
 
 fn namespaces(checker: &mut Checker) {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     console::route_statuses,
-    error::CliError,
+    error::{CliError, warn},
     gateway_client::{EndpointError, GatewayEndpoint},
     running_gateways,
 };
@@ -34,7 +34,11 @@ pub(super) async fn list(state: Option<&Path>) -> Vec<RunningProxy> {
         let Some(endpoint) = registered.endpoint else { continue };
         match numbers(&endpoint, registered.socket).await {
             Ok(routes) => proxies.push(RunningProxy { pid: registered.pid, endpoint, routes }),
-            Err(error) => tracing::debug!(endpoint, ?error, "LLM API proxy does not answer"),
+            Err(error) => {
+                // This command has no log.
+                let error = pegboard_upstream::with_causes(&error);
+                warn(&format!("cannot read the numbers of the LLM API proxy at `{endpoint}`: {error}"));
+            }
         }
     }
     proxies
@@ -52,7 +56,7 @@ enum NumbersError {
 }
 
 async fn numbers(endpoint: &str, socket: Option<PathBuf>) -> Result<BTreeMap<String, ProxyRouteStatus>, NumbersError> {
-    // Where there are no sockets, the address answers on loopback.
+    // Without a socket, the address is asked without a token: a proxy with tokens answers 401, also on loopback.
     let endpoint = match socket {
         Some(socket) => GatewayEndpoint::with_socket(socket),
         None => GatewayEndpoint::at(endpoint, None, false),

@@ -300,6 +300,22 @@ fn references_to_earlier_items_are_the_items() {
 }
 
 #[test]
+fn items_with_required_ids_keep_them_in_unknown_turns() {
+    let provider = Provider::start(script(Wire::Responses, 1));
+    let proxy = RunningProxy::start("required_ids", &provider);
+    let mut conversation = Conversation::new(Wire::Responses, &proxy.url, 200, false);
+    conversation.say("Question 0").history().extend([
+        json!({"type": "reasoning", "id": "rs_0", "summary": [], "encrypted_content": "x"}),
+        json!({"type": "web_search_call", "id": "ws_0", "status": "completed"}),
+        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Found."}]}),
+    ]);
+    play(&mut conversation, 1);
+    provider.assert_clean();
+    let items = provider.requests().pop().expect("a request").body["input"].take();
+    assert_eq!((&items[1]["id"], &items[2]["id"]), (&json!("rs_0"), &json!("ws_0")), "{items}");
+}
+
+#[test]
 fn forks_and_retries_find_their_own_past() {
     for wire in WIRES {
         let done = || ScriptedTurn::say([Part::text("done")]);

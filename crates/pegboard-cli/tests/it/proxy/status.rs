@@ -68,3 +68,24 @@ fn the_routes_on_a_gateway_are_shown() {
     });
     assert!(text.contains("LLM API proxy") && text.contains("anthropic"), "{text}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_proxy_that_rejects_the_request_is_reported() {
+    let provider = Provider::start(Script::new(turns(Wire::Chat, 1)));
+    let tokens = json!({"tokens": [{"name": "laptop", "token": "t0ken-of-this-test"}]});
+    let proxy = RunningProxy::with_config("status_rejected", &provider, &tokens);
+    let state = proxy.folder.path().join("state");
+    let status = || status(&proxy, |command| _ = command.arg("--state").arg(&state)).1;
+    assert!(status().contains(&proxy.url), "its socket needs no token");
+    // As on a system without sockets.
+    let pid = proxy.process.as_ref().expect("it runs").child.id();
+    let entry = state.join("running-proxies").join(format!("{pid}.json"));
+    let mut registered: Value = serde_json::from_slice(&std::fs::read(&entry).expect("an entry")).expect("JSON");
+    registered["socket"] = Value::Null;
+    std::fs::write(&entry, registered.to_string()).expect("written");
+    let warning =
+        format!("warning: cannot read the numbers of the LLM API proxy at `{}`: a token is required", proxy.url);
+    let text = status();
+    assert!(text.contains(&warning), "{text}");
+}

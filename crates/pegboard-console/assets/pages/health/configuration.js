@@ -49,7 +49,7 @@ function File({ configuration, line }) {
   useEffect(() => marked.current?.scrollIntoView({ block: "center" }), [line, configuration]);
   return html`
     <${Card} title="File" flush=${true} actions=${configuration.file && html`<code class="muted small wrap">${configuration.file}</code>`}>
-      ${configuration.text === null ? html`<${Empty} title="The file is not shown">It is not valid JSON, so its secrets cannot be hidden. Correct it with an editor.<//>` : html`
+      ${configuration.text === null ? html`<${Empty} title="The file is not shown">The file cannot be parsed, so its secrets cannot be hidden.<//>` : html`
         <div class="file" tabindex="0" role="region" aria-label="Configuration file"><ol>${configuration.text.split("\n").map((text, at) => html`
           <li class=${at + 1 === line ? "marked" : ""} ref=${at + 1 === line ? marked : null} aria-current=${at + 1 === line ? "true" : undefined}><span aria-hidden="true">${at + 1}</span><code>${text || " "}</code></li>`)}</ol></div>`}
     <//>`;

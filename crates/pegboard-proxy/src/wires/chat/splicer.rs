@@ -39,7 +39,7 @@ struct CurrentRound {
     calls: Vec<CallState>,
     finish: Option<String>,
     usage: Option<Value>,
-    /// Whether the round has told its end.
+    /// Whether the round has received its final event.
     is_done: bool,
     is_failed: bool,
 }
@@ -55,7 +55,7 @@ pub(super) struct ChatSplicer {
     round: CurrentRound,
     last: Option<HeldChunk>,
     usage_chunk: Option<HeldChunk>,
-    /// Whether the newest round that has ended has told its end.
+    /// Whether the newest round that has ended has received its final event.
     is_done: bool,
     /// The message for the client, where the answer is not streamed.
     message: Map<String, Value>,

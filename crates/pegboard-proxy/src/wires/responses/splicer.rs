@@ -444,7 +444,8 @@ impl ResponsesSplicer {
     }
 }
 
-/// Returns what is kept of an item for requests that refer to it: what the model has said in it, or its type alone.
+/// Returns what is kept of an item for requests that refer to it: what the model has said in it, or its type alone. Only
+/// items that are valid without their ids are sent in place of a reference.
 fn referable(item: &Value) -> Value {
     let said = crate::wires::Wire::said(&super::Responses, item).unwrap_or_default();
     if said == Said::default() && kind_of(item) != "message" {
