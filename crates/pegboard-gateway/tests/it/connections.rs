@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use pegboard_core::Selection;
@@ -752,7 +753,18 @@ async fn subscriptions_outlive_a_server_that_is_replaced() {
     // Another program under the same name.
     let other = Shop::new(&[Era::Legacy]);
     world.gateway.reconfigure(vec![other.config(ConnectionMode::Own)], plain(), None).await;
-    // It says so on a connection that was subscribed only.
-    until("the other program answers", async || ann.call("update", "{}").await == "updated" && other.open() == 1).await;
-    while stream.message().await["method"] != "notifications/resources/updated" {}
+    // Until it has listed what it has, calls are rejected and updates are lost. It fails calls on connections that
+    // were not subscribed.
+    let update = async {
+        loop {
+            ann.call("update", "{}").await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let arrives = async { while stream.message().await["method"] != "notifications/resources/updated" {} };
+    tokio::select! {
+        () = arrives => {}
+        () = update => {}
+    }
+    assert_eq!(other.open(), 1, "on the connection of the client");
 }
