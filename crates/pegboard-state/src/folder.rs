@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read as _, Write as _},
+    io::{self, BufWriter, Read as _, Write as _},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -94,6 +94,20 @@ impl Folder {
         fs::rename(&finished.0, self.0.join(name))
     }
 
+    /// Replaces a file like [`replace_without_sync`](Self::replace_without_sync) by what `write` writes, for
+    /// content that need not be in memory as a whole. Returns what `write` returns.
+    ///
+    /// # Errors
+    /// When the system refuses, or `write` fails; then the old content is still there.
+    pub fn rewrite<T>(&self, name: &str, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> io::Result<T> {
+        let (file, finished) = self.create_temporary(name)?;
+        let mut file = BufWriter::new(file);
+        let value = write(&mut file)?;
+        file.flush()?;
+        fs::rename(&finished.0, self.0.join(name))?;
+        Ok(value)
+    }
+
     /// Adds a file unless it exists, and returns whether it was added.
     pub fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let finished = self.write(name, content, true)?;
@@ -111,6 +125,17 @@ impl Folder {
 
     /// Writes a temporary file, and waits for the disk if it `must_last`.
     fn write(&self, name: &str, content: &[u8], must_last: bool) -> io::Result<TemporaryFile> {
+        let (mut file, unfinished) = self.create_temporary(name)?;
+        file.write_all(content)?;
+        // Without this, a file could get its new name before its content is on the disk.
+        if must_last {
+            file.sync_all()?;
+        }
+        Ok(unfinished)
+    }
+
+    /// Creates a temporary file for a new content of `name`.
+    fn create_temporary(&self, name: &str) -> io::Result<(File, TemporaryFile)> {
         // Not with the process id: two containers that share a disk can have the same.
         let mut own = [0; 8];
         getrandom::fill(&mut own).map_err(io::Error::other)?;
@@ -118,14 +143,7 @@ impl Folder {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         platform::restrict_to_owner(&mut options);
-        let mut file = options.open(&path)?;
-        let unfinished = TemporaryFile(path);
-        file.write_all(content)?;
-        // Without this, a file could get its new name before its content is on the disk.
-        if must_last {
-            file.sync_all()?;
-        }
-        Ok(unfinished)
+        Ok((options.open(&path)?, TemporaryFile(path)))
     }
 
     /// Returns the time when a file was last written or touched.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, BufWriter, Write as _},
+    io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _},
     path::Path,
     time::Duration,
 };
@@ -65,11 +65,6 @@ impl Line {
 #[derive(Debug, Deserialize)]
 struct LineTime {
     at: u64,
-}
-
-/// Returns whether a line is of `oldest` or later.
-fn is_young(line: &str, oldest: u64) -> bool {
-    serde_json::from_str::<LineTime>(line).is_ok_and(|line| line.at >= oldest)
 }
 
 /// The file of entries, open for writing.
@@ -166,27 +161,24 @@ impl ActivityFile {
     }
 
     /// Rewrites the file with its newest lines: as many as are kept, not from before `oldest`, and at
-    /// most so many bytes.
+    /// most so many bytes. Line by line, since the file has megabytes.
     fn shorten(&mut self, oldest: u64, most_bytes: usize) -> io::Result<()> {
         self.file.flush()?;
-        let text = self.folder.read(NAME, 2 * MAX_BYTES)?.unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let path = self.folder.path().join(NAME);
+        let lengths = line_lengths(&mut BufReader::new(File::open(&path)?))?;
         let mut left = most_bytes;
-        let fits = |line: &&str| {
-            let has_room = left > line.len();
-            left = left.saturating_sub(line.len() + 1);
+        let fits = |length: &&usize| {
+            let has_room = left > **length;
+            left = left.saturating_sub(**length);
             has_room
         };
-        let is_kept = |line: &&str| oldest == 0 || is_young(line, oldest);
-        let newest = text.lines().rev().take(self.most);
-        let mut lines: Vec<&str> = newest.take_while(fits).filter(is_kept).collect();
-        lines.reverse();
-        let kept: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-        self.folder.replace_without_sync(NAME, kept.as_bytes())?;
+        let newest = lengths.iter().rev().take(self.most).take_while(fits).count();
+        let skipped: usize = lengths[..lengths.len() - newest].iter().sum();
+        let mut old = BufReader::new(File::open(&path)?);
+        old.seek(SeekFrom::Start(skipped as u64))?;
+        (self.lines, self.bytes, self.first) =
+            self.folder.rewrite(NAME, |new| copy_lines(&mut old, &lengths[lengths.len() - newest..], oldest, new))?;
         self.file = append_to(&self.folder)?;
-        (self.lines, self.bytes) = (lines.len(), kept.len());
-        let time = |line: &&str| serde_json::from_str::<LineTime>(line).ok();
-        self.first = lines.first().and_then(time).map(|line| line.at);
         Ok(())
     }
 
@@ -197,6 +189,43 @@ impl ActivityFile {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// Returns the bytes of each line, with its end.
+fn line_lengths(file: &mut BufReader<File>) -> io::Result<Vec<usize>> {
+    let (mut lengths, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        match file.read_until(b'\n', &mut line)? {
+            0 => return Ok(lengths),
+            length => lengths.push(length),
+        }
+    }
+}
+
+/// Copies lines of these lengths that are not from before `oldest`. Returns their number, their bytes and
+/// the time of the first.
+fn copy_lines(
+    old: &mut impl Read,
+    lengths: &[usize],
+    oldest: u64,
+    new: &mut impl io::Write,
+) -> io::Result<(usize, usize, Option<u64>)> {
+    let (mut lines, mut bytes, mut first, mut line) = (0, 0, None, Vec::new());
+    for length in lengths {
+        line.resize(*length, 0);
+        old.read_exact(&mut line)?;
+        if oldest > 0 || first.is_none() {
+            let at = serde_json::from_slice::<LineTime>(&line).ok().map(|line| line.at);
+            if oldest > 0 && at.is_none_or(|at| at < oldest) {
+                continue;
+            }
+            first = first.or(at);
+        }
+        new.write_all(&line)?;
+        (lines, bytes) = (lines + 1, bytes + length);
+    }
+    Ok((lines, bytes, first))
 }
 
 /// Returns the entries of the lines of earlier runs that are still kept, oldest first.

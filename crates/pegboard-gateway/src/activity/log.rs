@@ -11,7 +11,7 @@ use super::{Entry, Kind, Outcome};
 const MAX_CONTENTS: usize = 500;
 
 /// Maximum number of conversations whose last searches are known.
-const MAX_CONVERSATIONS: usize = 1000;
+const MAX_CONVERSATIONS: usize = 200;
 
 /// Maximum number of searches of a conversation that a call can come from.
 const MAX_SEARCHES: usize = 8;
@@ -101,7 +101,9 @@ impl Log {
         let is_old = |entry: &Arc<Entry>| entry.at < oldest;
         while self.entries.len() > most || self.entries.front().is_some_and(is_old) {
             let Some(entry) = self.entries.pop_front() else { break };
-            self.contents.retain(|(seq, _)| *seq != entry.seq);
+            while self.contents.front().is_some_and(|(seq, _)| *seq <= entry.seq) {
+                self.contents.pop_front();
+            }
         }
     }
 
