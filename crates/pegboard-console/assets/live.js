@@ -35,24 +35,44 @@ function gathered(action, delay) {
   };
 }
 
-/** Asks for the status now. */
-export async function refreshStatus() {
-  try {
-    status.set(await request("GET /control/status"));
-    statusError.set(null);
-  } catch (error) {
-    statusError.set(error);
-  }
+/** Returns a function that asks, and drops an answer that comes behind that of a later request. @template T @param {() => Promise<T>} ask @param {(answer: T) => void} show @param {(error: unknown) => void} fail */
+function newest(ask, show, fail) {
+  let asked = 0;
+  let shown = 0;
+  return async () => {
+    const turn = ++asked;
+    /** @param {() => void} act */
+    const inOrder = (act) => {
+      if (turn < shown) return;
+      shown = turn;
+      act();
+    };
+    try {
+      const answer = await ask();
+      inOrder(() => show(answer));
+    } catch (error) {
+      inOrder(() => fail(error));
+    }
+  };
 }
 
+/** Asks for the status now. */
+export const refreshStatus = newest(
+  () => request("GET /control/status"),
+  (answer) => {
+    status.set(answer);
+    statusError.set(null);
+  },
+  (error) => statusError.set(error),
+);
+
 /** Asks for the tools now. */
-export async function refreshTools() {
-  try {
-    tools.set(await request("GET /control/tools"));
-  } catch {
-    // The list before stays; the banner and the status say that the gateway does not answer.
-  }
-}
+export const refreshTools = newest(
+  () => request("GET /control/tools"),
+  (answer) => tools.set(answer),
+  // The list before stays; the banner and the status say that the gateway does not answer.
+  () => {},
+);
 
 async function refreshApprovals() {
   if (!may("approve")) return;

@@ -195,8 +195,9 @@ impl http_body::Body for EventBody {
 /// What consoles show of a gateway, to find out what has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// State and number of tools of each server.
-    servers: BTreeMap<String, (String, usize)>,
+    /// State and number of tools of each server, and since when it is in this state: it may have left it and come
+    /// back.
+    servers: BTreeMap<String, (String, usize, u64)>,
     /// The owner of each session, and how often its tools changed.
     sessions: BTreeMap<u64, (u64, Option<Caller>)>,
     /// Tools that wait for approval. Their number may be the same although they are others.
@@ -212,7 +213,7 @@ impl Seen {
             .iter()
             .map(|server| {
                 let report = server.report();
-                (report.name, (report.state, report.tools))
+                (report.name, (report.state, report.tools, report.since))
             })
             .collect();
         let session = |session: &Arc<crate::sessions::ClientSession>| {
@@ -229,7 +230,7 @@ impl Seen {
     /// Returns the events that lead from `before` to this.
     fn changes_since(&self, before: &Self) -> Vec<(&'static str, Audience, Value)> {
         let mut changes = Vec::new();
-        for (name, (state, _)) in self.servers.iter().filter(|(name, now)| before.servers.get(*name) != Some(now)) {
+        for (name, (state, ..)) in self.servers.iter().filter(|(name, now)| before.servers.get(*name) != Some(now)) {
             let data = json!({"server": name, "state": state, "isGone": false});
             changes.push(("server", Audience::Server(name.clone()), data));
         }
@@ -297,8 +298,11 @@ mod tests {
             let report = json!({"server": "a", "tool": tool, "kind": "new", "isHeld": true, "since": 0, "diff": []});
             serde_json::from_value(report).expect("a report")
         };
-        let seen = |servers: &[(&str, &str, usize)], sessions: &[(u64, u64)], pins: &[&str], settings| Seen {
-            servers: servers.iter().map(|(name, state, tools)| ((*name).into(), ((*state).into(), *tools))).collect(),
+        let seen = |servers: &[(&str, &str, u64)], sessions: &[(u64, u64)], pins: &[&str], settings| Seen {
+            servers: servers
+                .iter()
+                .map(|(name, state, since)| ((*name).into(), ((*state).into(), 2, *since)))
+                .collect(),
             sessions: sessions.iter().map(|(owner, list)| (*owner, (*list, Some(Caller::Pipe)))).collect(),
             pins: pins.iter().map(|tool| pin(tool)).collect(),
             settings,
@@ -320,5 +324,7 @@ mod tests {
             ]
         );
         assert!(after.changes_since(&after).is_empty());
+        let restarted = seen(&[("a", "ready", 9)], &[(2, 6), (3, 0)], &["y"], (1, None));
+        assert_eq!(restarted.changes_since(&after).len(), 1, "it was not ready meanwhile");
     }
 }
