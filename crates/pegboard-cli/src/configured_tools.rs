@@ -31,13 +31,14 @@ pub(crate) fn with_servers<T>(
 ) -> Result<(T, Vec<String>), CliError> {
     nesting::check_depth()?;
     let progress = Progress::new(config.servers.len(), "starting servers");
-    let logins = config.state.resolve(state).as_deref().map(state::logins);
+    let folder = config.state.resolve(state);
+    let (logins, clients) = (folder.as_deref().map(state::logins), folder.as_deref().map(state::manifests));
     // They start in turns.
     let turns = config.servers.len() / config.gateway.max_starts.unwrap_or_else(default_starts) + 1;
     let longest = longest_start(&config.servers).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX));
     let outcome = runtime()?.block_on(async {
         let max_starts = config.gateway.max_starts;
-        let options = FleetOptions { supervisor: supervisor(), logins, max_starts, ..FleetOptions::default() };
+        let options = FleetOptions { supervisor: supervisor(), logins, clients, max_starts, ..FleetOptions::default() };
         let (fleet, _notices) = Fleet::start_with(config.servers, options);
         let has_started = |server: &&Arc<Upstream>| !matches!(server.state(), State::Starting);
         progress.follow(fleet.settled(longest), || fleet.servers().iter().filter(has_started).count()).await;

@@ -15,7 +15,6 @@ use pegboard_http::Principal;
 use pegboard_upstream::{ClientOwner, Fleet, FleetOptions, PinReport, Upstream, config::ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::refresh::RefreshProgress;
 use crate::{
     activity::Activity,
     catalog::CatalogView,
@@ -28,6 +27,7 @@ use crate::{
     metrics::{Family, Metrics},
     offload::OffloadedResults,
     pipeline::Pipeline,
+    progress::RefreshProgress,
     record::{Record, Recorder},
     routes::entries::Entries,
     savings::SavingsLedger,
@@ -57,8 +57,8 @@ pub struct Gateway {
     shutdown: Arc<Shutdown>,
     control: Arc<Control>,
     entrance: DoorContext,
-    /// How far changes were taken in.
-    intake: RefreshProgress,
+    /// How far changes of the servers are in the lists.
+    progress: Arc<RefreshProgress>,
 }
 
 impl fmt::Debug for Gateway {
@@ -80,7 +80,9 @@ impl Gateway {
     ) -> Arc<Self> {
         let (manifests, pins, logins) = (settings.manifests.clone(), settings.pins.clone(), settings.logins.clone());
         let max_starts = settings.max_starts;
-        let options = FleetOptions { supervisor, manifests, pins, logins, is_held: true, max_starts };
+        let (clients, first_client_wait) = (manifests.clone(), settings.first_client_wait);
+        let options =
+            FleetOptions { supervisor, manifests, pins, logins, is_held: true, clients, first_client_wait, max_starts };
         let (fleet, notices) = Fleet::start_with(servers, options);
         fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let gateway = Arc::new(Self::assemble(fleet, settings, rankers));
@@ -135,7 +137,7 @@ impl Gateway {
             Arc::clone(&forwarder),
             Arc::clone(&lookalikes),
         ));
-        let results = Arc::<OffloadedResults>::default();
+        let (results, progress) = (Arc::<OffloadedResults>::default(), Arc::<RefreshProgress>::default());
         let savings = Arc::new(SavingsLedger::new(console.clone()));
         let activity = Arc::new(Activity::new(&fleet, Arc::clone(&catalog), Arc::clone(&savings), console));
         let pipeline = Arc::new(Pipeline {
@@ -153,6 +155,7 @@ impl Gateway {
             record: Arc::clone(&record),
             activity,
             savings,
+            progress: Arc::clone(&progress),
         });
         let entrance = DoorContext {
             pipeline,
@@ -161,7 +164,6 @@ impl Gateway {
             shutdown: Arc::clone(&shutdown),
             requests: Arc::<Requests>::default(),
         };
-        let intake = RefreshProgress::default();
         Self {
             setups,
             fleet,
@@ -175,7 +177,7 @@ impl Gateway {
             shutdown,
             control,
             entrance,
-            intake,
+            progress,
         }
     }
 

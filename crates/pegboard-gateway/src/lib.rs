@@ -23,6 +23,7 @@ mod lookalikes;
 pub mod metrics;
 mod offload;
 mod pipeline;
+mod progress;
 pub mod record;
 mod request;
 mod routes;

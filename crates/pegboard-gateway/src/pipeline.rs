@@ -21,7 +21,7 @@ use pegboard_mcp::{
     rpc::{Id, RpcError},
 };
 use pegboard_upstream::ListKind;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     activity::{Activity, Observation},
@@ -33,6 +33,7 @@ use crate::{
     limits::{AdmissionControl, TooMuchUnread},
     metrics::Metrics,
     offload::{OffloadedResults, ResultOwner},
+    progress::RefreshProgress,
     record::Record,
     request::{Caching, Client, Failure, Forwarded, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
     routes::{
@@ -76,6 +77,8 @@ pub(crate) struct Pipeline {
     pub(crate) record: Arc<Record>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) savings: Arc<SavingsLedger>,
+    /// How far changes of the servers are in the lists.
+    pub(crate) progress: Arc<RefreshProgress>,
 }
 
 impl Pipeline {
@@ -130,10 +133,12 @@ impl Pipeline {
         let Request { id, session, operation, client, .. } = request;
         let session = self.sessions.find_for_request(session, &viewer, party, &operation).await?;
         if let Operation::Initialize(asked) = operation {
+            self.note_client(asked.capabilities.as_deref()).await;
             let (session, greeting) = Box::pin(self.sessions.initialize(viewer, party, asked)).await;
             return Ok(Reply::Begun(session, greeting));
         }
         let exchange = self.exchange(client, viewer, session);
+        self.note_client(Some(&exchange.capabilities)).await;
         let work = self.route(&exchange, &id, operation);
         let mut work = std::pin::pin!(work);
         let Some(session) = &exchange.session else { return work.await };
@@ -144,6 +149,17 @@ impl Pipeline {
             biased;
             outcome = &mut work => outcome,
             () = in_progress.cancelled() => Err(Failure::Cancelled),
+        }
+    }
+
+    /// Lets servers know what a client can be asked for. What they list for the first such client is waited for, as the first
+    /// lists are.
+    async fn note_client(&self, capabilities: Option<&RawValue>) {
+        let capabilities = capabilities.map_or_else(|| raw(&json!({})), ToOwned::to_owned);
+        let (fleet, limit) = (&self.forwarder.fleet, self.setups.current().startup_wait);
+        if fleet.note_client(&capabilities, limit).await {
+            let changes = *fleet.changes().borrow();
+            let _ = tokio::time::timeout(limit, self.progress.wait_until_reached(changes)).await;
         }
     }
 

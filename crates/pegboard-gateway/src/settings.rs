@@ -173,6 +173,9 @@ pub struct GatewaySettings {
     pub startup_wait: Duration,
     /// Maximum number of child processes that start at the same time; `None` is two for each core.
     pub max_starts: Option<usize>,
+    /// How long servers without cached lists wait for the first client, if none is known: a client that starts the gateway
+    /// says at once what it can be asked for.
+    pub first_client_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
     pub max_sessions: usize,
     /// How long an unused session is kept in memory.
@@ -215,6 +218,7 @@ impl Default for GatewaySettings {
             after_change: None,
             startup_wait: Duration::from_secs(10),
             max_starts: None,
+            first_client_wait: Duration::ZERO,
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),
             session_keep: Duration::from_secs(24 * 3600),

@@ -13,10 +13,11 @@ mod outgoing;
 mod questions;
 
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
+use pegboard_core::locks::lock;
 use tokio::sync::{mpsc, watch};
 
 pub use self::{
@@ -25,7 +26,7 @@ pub use self::{
     heard::{CallEvent, Notice},
     network::NetworkFault,
 };
-use pegboard_mcp::era::Era;
+use pegboard_mcp::{era::Era, json::Raw};
 
 pub(crate) use self::client::{Asks, SoleClient};
 use self::{calls::Calls, news::News, questions::Questions};
@@ -50,6 +51,8 @@ pub(crate) struct LinkSettings {
     pub(crate) client: Option<SoleClient>,
     /// Whether the server asks its clients anything, on any of its connections.
     pub(crate) asks: Arc<Asks>,
+    /// The capabilities that the connection declares.
+    pub(crate) capabilities: Raw,
 }
 
 #[cfg(test)]
@@ -64,6 +67,7 @@ impl LinkSettings {
             max_message: 1024,
             client: None,
             asks: Arc::default(),
+            capabilities: pegboard_mcp::json::raw(&pegboard_mcp::json::Fields::new()),
         }
     }
 }
@@ -87,6 +91,8 @@ pub(crate) struct Link {
     /// The only client of the connection, if it is not shared.
     client: Option<SoleClient>,
     asks: Arc<Asks>,
+    /// The capabilities that it declares: once in a legacy handshake, with each request to a modern server.
+    capabilities: Mutex<Raw>,
     notices: mpsc::Sender<Notice>,
     closed: watch::Sender<Option<Arc<str>>>,
     /// Whether the connection is ready for calls.
@@ -95,7 +101,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(settings: LinkSettings, outbound: Outbound) -> Arc<Self> {
-        let LinkSettings { server, redactor, notices, output, max_message, client, asks } = settings;
+        let LinkSettings { server, redactor, notices, output, max_message, client, asks, capabilities } = settings;
         Arc::new(Self {
             server,
             redactor,
@@ -108,6 +114,7 @@ impl Link {
             questions: Questions::default(),
             client,
             asks,
+            capabilities: Mutex::new(capabilities),
             notices,
             closed: watch::Sender::new(None),
             is_ready: AtomicBool::new(false),
@@ -121,6 +128,16 @@ impl Link {
 
     pub(crate) fn era(&self) -> Option<Era> {
         self.era.get().copied()
+    }
+
+    /// Returns the capabilities that the connection declares.
+    pub(crate) fn capabilities(&self) -> Raw {
+        lock(&self.capabilities).clone()
+    }
+
+    /// Declares other capabilities from now on. Only modern servers learn of them.
+    pub(crate) fn set_capabilities(&self, capabilities: Raw) {
+        *lock(&self.capabilities) = capabilities;
     }
 
     /// Marks the connection as ready.

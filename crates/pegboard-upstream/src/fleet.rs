@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     auth::Logins,
+    capabilities::{Capabilities, ClientCapabilities},
     config::ServerConfig,
     connection::Notice,
     environment::ReservedVariables,
@@ -48,6 +49,12 @@ pub struct FleetOptions {
     /// Whether servers with cached lists wait for [`Fleet::begin`] or for a call, so that starting
     /// programs do not slow down what the caller does first.
     pub is_held: bool,
+    /// Folder that remembers what the clients of earlier runs could be asked for, so that servers learn of it when they
+    /// start. `None` begins with nothing.
+    pub clients: Option<PathBuf>,
+    /// How long servers without cached lists wait for the first client, if none is known. Programs need not be started
+    /// again then for what it can be asked for.
+    pub first_client_wait: Duration,
     /// Maximum number of child processes that start at the same time; `None` is
     /// [`default_starts`]. A server that a call waits for does not wait.
     pub max_starts: Option<usize>,
@@ -66,6 +73,7 @@ pub struct Fleet {
     leaving: Mutex<Vec<Arc<Upstream>>>,
     context: Arc<FleetContext>,
     manifests: Option<PathBuf>,
+    clients: Option<PathBuf>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Serializes changes of the configuration; `true` after the end.
     changing: tokio::sync::Mutex<bool>,
@@ -102,7 +110,8 @@ impl Fleet {
     /// [tools of a client's own connection](Upstream::own_tools).
     pub fn start_with(configs: Vec<ServerConfig>, options: FleetOptions) -> (Self, mpsc::Receiver<(Arc<str>, Notice)>) {
         let (sender, notices) = mpsc::channel(NOTICES);
-        let phase = if options.manifests.is_some() { StartPhase::Loading } else { StartPhase::Started };
+        let has_files = options.manifests.is_some() || options.clients.is_some();
+        let phase = if has_files { StartPhase::Loading } else { StartPhase::Started };
         let context = Arc::new(FleetContext {
             supervisor: options.supervisor,
             reserved: Mutex::new(ReservedVariables::of_all(&configs)),
@@ -114,22 +123,26 @@ impl Fleet {
             pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
             starts: Arc::new(Semaphore::new(options.max_starts.unwrap_or_else(default_starts).clamp(1, MAX_STARTS))),
             subscriptions: ClientSubscriptions::default(),
+            clients: ClientCapabilities::default(),
+            first_client_wait: options.first_client_wait,
         });
         configs.iter().for_each(|config| context.secrets.add_server(config));
         let servers: Vec<Arc<Upstream>> =
             configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&context))).collect();
         let mut tasks: Vec<JoinHandle<()>> =
             servers.iter().map(|server| tokio::spawn(Arc::clone(server).run())).collect();
-        if let Some(folder) = options.manifests.clone() {
+        if has_files {
             let next = if options.is_held { StartPhase::Loaded } else { StartPhase::Started };
             let opening = Opening { context: Arc::clone(&context), next };
-            tasks.push(tokio::spawn(recall(folder, servers.clone(), opening)));
+            let folders = (options.clients.clone(), options.manifests.clone());
+            tasks.push(tokio::spawn(load(folders, servers.clone(), opening)));
         }
         let fleet = Self {
             servers: RwLock::new(servers.into()),
             leaving: Mutex::default(),
             context,
             manifests: options.manifests,
+            clients: options.clients,
             tasks: Mutex::new(tasks),
             changing: tokio::sync::Mutex::new(false),
         };
@@ -327,6 +340,40 @@ impl Fleet {
         let _ = tokio::time::timeout(limit, all).await;
     }
 
+    /// Records what a client can be asked for, as JSON: connections that clients share declare it from now on. If no client
+    /// before could be asked for that, waits until the servers have been listed with it, at most `limit`; returns
+    /// whether that was so.
+    pub async fn note_client(&self, capabilities: &Raw, limit: Duration) -> bool {
+        let (clients, declared) = (&self.context.clients, Capabilities::of(capabilities));
+        // Others have not been listed at all, and are waited for elsewhere.
+        let is_listed = |server: &&Arc<Upstream>| server.state().is_settled();
+        let is_new = clients.is_new(declared);
+        let listed: Vec<Arc<Upstream>> = match is_new {
+            true => self.servers().iter().filter(is_listed).cloned().collect(),
+            false => Vec::new(),
+        };
+        if clients.note(declared) {
+            self.save_clients();
+        }
+        let all = async {
+            for server in &listed {
+                server.wait_until_declared().await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, all).await;
+        is_new
+    }
+
+    fn save_clients(&self) {
+        let Some(folder) = self.clients.clone() else { return };
+        let context = Arc::clone(&self.context);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = context.clients.save(&folder) {
+                tracing::debug!(folder = %folder.display(), %error, "cannot save the capabilities of clients");
+            }
+        });
+    }
+
     /// Closes the connections that belong to a client which has gone.
     pub fn release(&self, owner: ClientOwner) {
         self.context.subscriptions.forget(owner);
@@ -386,6 +433,17 @@ impl Drop for Opening {
 /// Holds back known tools that are not approved.
 async fn review(servers: Vec<Arc<Upstream>>) {
     let _ = tokio::task::spawn_blocking(move || servers.iter().for_each(|server| server.review_known())).await;
+}
+
+/// Reads what clients could be asked for in earlier runs, and then the cached lists.
+async fn load((clients, manifests): (Option<PathBuf>, Option<PathBuf>), servers: Vec<Arc<Upstream>>, opening: Opening) {
+    if let Some(folder) = clients {
+        let context = Arc::clone(&opening.context);
+        let _ = tokio::task::spawn_blocking(move || context.clients.load(&folder)).await;
+    }
+    if let Some(folder) = manifests {
+        recall(folder, servers, opening).await;
+    }
 }
 
 /// Reads the cached lists of the servers, and then removes unused files.

@@ -181,13 +181,6 @@ pub(crate) fn client_info() -> Raw {
     raw(&json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")}))
 }
 
-/// Returns what connections declare that clients share: everything that a client behind the gateway
-/// can be asked. Some servers list tools only for clients that can answer them, and a call of such
-/// a tool reaches its client.
-pub(crate) fn shared_capabilities() -> Raw {
-    raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
-}
-
 /// The inputs of a handshake beside the configuration.
 #[derive(Debug)]
 pub(crate) struct ConnectOptions<'a> {
@@ -199,8 +192,6 @@ pub(crate) struct ConnectOptions<'a> {
     pub(crate) bearer: Option<&'a Arc<Bearer>>,
     /// What the connection itself needs.
     pub(crate) link: LinkSettings,
-    /// The capabilities to declare.
-    pub(crate) capabilities: &'a Raw,
 }
 
 /// Connects a server and finds out what it speaks.
@@ -212,7 +203,7 @@ pub(crate) async fn connect(
     era: Option<Era>,
     means: ConnectOptions<'_>,
 ) -> Result<Connected, ConnectError> {
-    let ConnectOptions { supervisor, environment, bearer, link: settings, capabilities } = means;
+    let ConnectOptions { supervisor, environment, bearer, link: settings } = means;
     match transport {
         TransportConfig::Stdio { command, args, cwd, .. } => {
             let namespace = config.process_namespace.unwrap_or_default();
@@ -224,7 +215,7 @@ pub(crate) async fn connect(
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
-                hello = greet_on_pipe(&link, era, capabilities) => hello,
+                hello = greet_on_pipe(&link, era) => hello,
                 ended = process.wait() => Err(ConnectError::Closed(ended.into())),
             };
             match hello {
@@ -245,19 +236,19 @@ pub(crate) async fn connect(
         }
         TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
             let client = SseClient::open(url, headers, bearer).await?;
-            connect_sse(settings, client, capabilities).await
+            connect_sse(settings, client).await
         }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers, bearer)?);
             let link = Link::new(settings.clone(), Outbound::Http(Arc::clone(&client)));
             let closing = Closing::new(&link);
-            match greet_over_http(&link, &client, era, capabilities).await {
+            match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto && era != Some(Era::Modern) =>
                 {
                     let client = SseClient::open(url, headers, bearer).await?;
-                    connect_sse(settings, client, capabilities).await
+                    connect_sse(settings, client).await
                 }
                 Err(error) => Err(error),
             }
@@ -266,7 +257,7 @@ pub(crate) async fn connect(
             let link = Link::new(settings, Outbound::Local(Arc::clone(local)));
             let closing = Closing::new(&link);
             local.connected(LocalClient::new(&link));
-            let hello = greet_local(&link, era, capabilities).await?;
+            let hello = greet_local(&link, era).await?;
             Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
         }
     }
@@ -280,27 +271,27 @@ pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String
     tokio::time::timeout(ENDING, process.wait()).await.unwrap_or(seen)
 }
 
-async fn connect_sse(settings: LinkSettings, client: SseClient, capabilities: &Raw) -> Result<Connected, ConnectError> {
+async fn connect_sse(settings: LinkSettings, client: SseClient) -> Result<Connected, ConnectError> {
     let client = Arc::new(client);
     let link = Link::new(settings, Outbound::Sse(Arc::clone(&client)));
     let closing = Closing::new(&link);
     client.attach(&link).await?;
-    let hello = initialize(&link, capabilities).await?;
+    let hello = initialize(&link).await?;
     Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
 }
 
 /// Asks the modern question first, and the legacy one when the answer is no or is late.
-async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -> Result<Hello, ConnectError> {
+async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, ConnectError> {
     match era {
-        Some(Era::Legacy) => return initialize(link, capabilities).await,
+        Some(Era::Legacy) => return initialize(link).await,
         Some(Era::Modern) => {
-            let hello = discover(link, capabilities).await.map_err(refused)?;
+            let hello = discover(link).await.map_err(refused)?;
             link.set_era(Era::Modern);
             return Ok(hello);
         }
         None => {}
     }
-    let modern = discover(link, capabilities);
+    let modern = discover(link);
     tokio::pin!(modern);
     match tokio::time::timeout(PROBE, &mut modern).await {
         Ok(Ok(hello)) => {
@@ -308,8 +299,8 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -
             Ok(hello)
         }
         Ok(Err(CallError::Closed(reason))) => Err(ConnectError::Closed(reason)),
-        Ok(Err(_)) => initialize(link, capabilities).await,
-        Err(_) => greet_both_ways(link, modern, capabilities).await,
+        Ok(Err(_)) => initialize(link).await,
+        Err(_) => greet_both_ways(link, modern).await,
     }
 }
 
@@ -319,9 +310,8 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -
 async fn greet_both_ways(
     link: &Arc<Link>,
     mut modern: std::pin::Pin<&mut impl Future<Output = Result<Hello, CallError>>>,
-    capabilities: &Raw,
 ) -> Result<Hello, ConnectError> {
-    let legacy = ask_to_initialize(link, capabilities);
+    let legacy = ask_to_initialize(link);
     tokio::pin!(legacy);
     let (mut is_modern_out, mut refusal) = (true, None);
     loop {
@@ -345,14 +335,9 @@ async fn greet_both_ways(
     }
 }
 
-async fn greet_over_http(
-    link: &Arc<Link>,
-    client: &Arc<HttpClient>,
-    era: Option<Era>,
-    capabilities: &Raw,
-) -> Result<Hello, ConnectError> {
+async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option<Era>) -> Result<Hello, ConnectError> {
     if era != Some(Era::Legacy) {
-        match discover(link, capabilities).await {
+        match discover(link).await {
             Ok(hello) => {
                 link.set_era(Era::Modern);
                 return Ok(hello);
@@ -369,7 +354,7 @@ async fn greet_over_http(
         }
         client.clear_session();
     }
-    let hello = initialize(link, capabilities).await?;
+    let hello = initialize(link).await?;
     client.set_version(&hello.version);
     let (client, link) = (Arc::clone(client), Arc::clone(link));
     tokio::spawn(client.listen(link));
@@ -377,17 +362,17 @@ async fn greet_over_http(
 }
 
 /// Asks the modern question, and the legacy one if the server does not know it.
-async fn greet_local(link: &Arc<Link>, era: Option<Era>, capabilities: &Raw) -> Result<Hello, ConnectError> {
+async fn greet_local(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, ConnectError> {
     if era == Some(Era::Legacy) {
-        return initialize(link, capabilities).await;
+        return initialize(link).await;
     }
-    match discover(link, capabilities).await {
+    match discover(link).await {
         Ok(hello) => {
             link.set_era(Era::Modern);
             Ok(hello)
         }
         Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND && era.is_none() => {
-            initialize(link, capabilities).await
+            initialize(link).await
         }
         Err(error) => Err(ConnectError::Refused(error)),
     }
@@ -408,9 +393,8 @@ fn refused(error: CallError) -> ConnectError {
 }
 
 /// `server/discover`, the one request that is modern whatever the server is.
-async fn discover(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, CallError> {
-    let call = Call::new(DISCOVER, Fields::new(), Duration::MAX);
-    let call = Call { timeout: None, capabilities: Some(capabilities.clone()), ..call };
+async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
+    let call = Call { timeout: None, ..Call::new(DISCOVER, Fields::new(), Duration::MAX) };
     let result = link.call(call).await?;
     let fields = Fields::of(&result)
         .ok_or_else(|| CallError::Garbled("the result of `server/discover` is not an object".to_owned()))?;
@@ -434,14 +418,14 @@ async fn discover(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, CallErr
 }
 
 /// `initialize`, and the notification that ends it.
-async fn initialize(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, ConnectError> {
-    let hello = ask_to_initialize(link, capabilities).await?;
+async fn initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
+    let hello = ask_to_initialize(link).await?;
     begin_legacy(link, hello).await
 }
 
-async fn ask_to_initialize(link: &Arc<Link>, capabilities: &Raw) -> Result<Hello, ConnectError> {
+async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
     let mut params = Fields::new().with("protocolVersion", LEGACY_VERSIONS[0]);
-    params.set("capabilities", capabilities.clone());
+    params.set("capabilities", link.capabilities());
     params.set("clientInfo", client_info());
     let call = Call { timeout: None, ..Call::new(INITIALIZE, params, Duration::MAX) };
     let result = link.call(call).await.map_err(refused)?;

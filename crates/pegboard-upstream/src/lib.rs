@@ -12,6 +12,7 @@
 
 pub mod auth;
 mod call_queue;
+mod capabilities;
 mod causes;
 pub mod config;
 pub mod connection;

@@ -23,7 +23,7 @@ use std::{
 pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
 use pegboard_state::{Folder, Key, is_temporary};
 
-use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
+use crate::{capabilities::Capabilities, config::ServerConfig, handshake::Hello, listing::Lists};
 
 /// Maximum number of bytes of a manifest that is written or read.
 const MAX_BYTES: usize = 64 << 20;
@@ -45,6 +45,8 @@ pub(crate) struct Manifest {
     pub(crate) lists: Lists,
     /// Whether the server has asked a client anything.
     pub(crate) asks: bool,
+    /// The capabilities of clients that the lists take into account; `None` if that is not known.
+    pub(crate) declared: Option<Capabilities>,
 }
 
 /// The folder of cached manifests.

@@ -3,6 +3,7 @@
 mod calls;
 mod client;
 mod connections;
+mod declaring;
 mod differences;
 mod keeping;
 mod life;
@@ -40,8 +41,8 @@ pub use self::{
     state::State,
 };
 use self::{
-    connections::LegacySupport, differences::Difference, keeping::ManifestState, own_tools::OwnToolLists,
-    pinning::Pinned, pool::Pool, report::ServerStats, subscriptions::CatalogSubscriptions,
+    connections::LegacySupport, declaring::CatalogUse, differences::Difference, keeping::ManifestState,
+    own_tools::OwnToolLists, pinning::Pinned, pool::Pool, report::ServerStats, subscriptions::CatalogSubscriptions,
 };
 use pegboard_core::{breaker::Breaker, locks::lock};
 use pegboard_mcp::{
@@ -52,6 +53,7 @@ use pegboard_mcp::{
 use crate::{
     auth::{Bearer, Logins},
     call_queue::CallQueue,
+    capabilities::{Capabilities, ClientCapabilities},
     config::{ServerConfig, TransportConfig},
     connection::{Asks, CallError, Link, Notice},
     environment::ReservedVariables,
@@ -96,6 +98,10 @@ pub(crate) struct FleetContext {
     pub(crate) starts: Arc<Semaphore>,
     /// The subscriptions of clients on the connections beside the catalog connections.
     pub(crate) subscriptions: ClientSubscriptions,
+    /// What the clients can be asked for.
+    pub(crate) clients: ClientCapabilities,
+    /// How long servers without cached lists wait for the first client, if none is known.
+    pub(crate) first_client_wait: Duration,
 }
 
 impl FleetContext {
@@ -152,6 +158,12 @@ pub struct Upstream {
     turns: Arc<CallQueue>,
     /// The connections beside the catalog connection.
     pool: Pool,
+    /// What the catalog connection declares, and whether clients have used it.
+    catalog_use: Mutex<CatalogUse>,
+    /// The capabilities of clients that the known lists take into account; `None` if that is not known.
+    listed_capabilities: Mutex<Option<Capabilities>>,
+    /// The same, with those that the lists will not take into account before the next start.
+    applied_capabilities: watch::Sender<Option<Capabilities>>,
     /// What was sent on the catalog connection, if it is legacy.
     catalog_subscriptions: tokio::sync::Mutex<CatalogSubscriptions>,
     /// Whether it has asked a client anything.
@@ -203,6 +215,9 @@ impl Upstream {
             breaker,
             turns,
             pool: Pool::default(),
+            catalog_use: Mutex::default(),
+            listed_capabilities: Mutex::default(),
+            applied_capabilities: watch::Sender::default(),
             catalog_subscriptions: tokio::sync::Mutex::default(),
             asks: Arc::default(),
             legacy_support: Mutex::default(),
@@ -345,6 +360,7 @@ impl Upstream {
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+        self.set_listed_capabilities(*lock(&old.listed_capabilities));
         if old.asks.has_asked() {
             self.asks.record();
         }

@@ -61,6 +61,9 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 /// Delay after which the summary is printed even if servers are still starting.
 const SUMMARY_DELAY: Duration = Duration::from_secs(2);
 
+/// How long servers wait for the client that has started the gateway.
+const FIRST_CLIENT_WAIT: Duration = Duration::from_secs(1);
+
 /// How long answers may take to be sent after a second signal.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
@@ -101,6 +104,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let learner = usage::keeper(config.usage, state.as_deref(), source.path());
     config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
     config.gateway.after_change = Some(memory::release_free_memory);
+    if args.stdio {
+        config.gateway.first_client_wait = FIRST_CLIENT_WAIT;
+    }
     let context = ServeContext { source, state, files, learner, log };
     let served = runtime.block_on(serve(args, config, context, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.

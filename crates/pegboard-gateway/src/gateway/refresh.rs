@@ -1,9 +1,6 @@
 //! Application of changes at the servers or in the settings.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Weak};
 
 use pegboard_process::processes;
 use tokio::sync::{oneshot, watch};
@@ -14,37 +11,11 @@ use crate::{
     catalog::directory::{Difference, Directory},
 };
 
-/// The changes that were applied so far.
-#[derive(Debug, Default)]
-pub(super) struct RefreshProgress {
-    /// The number of the setup that was applied last.
-    applied: AtomicU64,
-    /// The count of fleet changes that the directory includes.
-    built: watch::Sender<u64>,
-}
-
-impl RefreshProgress {
-    /// Records that this setup is applied; `false` if it already was.
-    fn switch_setup(&self, setup: u64) -> bool {
-        self.applied.swap(setup, Ordering::Relaxed) != setup
-    }
-
-    /// Records that the directory includes this count of changes.
-    fn mark_done(&self, changes: u64) {
-        self.built.send_replace(changes);
-    }
-
-    /// Waits until the directory includes this count of changes.
-    pub(super) async fn wait_until_reached(&self, changes: u64) {
-        let _ = self.built.subscribe().wait_for(|built| *built >= changes).await;
-    }
-}
-
 impl Gateway {
     /// Applies changes at the servers, and notifies the clients.
     async fn refresh(self: &Arc<Self>, changes: u64) {
         let (fleet, before, setup) = (Arc::clone(&self.fleet), self.catalog.directory(), self.setup());
-        let is_new_setup = self.intake.switch_setup(setup.number);
+        let is_new_setup = self.progress.switch_setup(setup.number);
         let made = tokio::task::spawn_blocking(move || {
             let directory = Arc::new(Directory::new(&fleet, &setup, &before));
             let difference = directory.difference(&before);
@@ -72,7 +43,7 @@ impl Gateway {
         self.announce("notifications/prompts/list_changed", |viewer| difference.has_prompts_for(&viewer.selection));
         self.announce("notifications/resources/list_changed", |viewer| difference.has_resources_for(&viewer.selection));
         // Last: a client that waits for the directory must not be notified of its contents.
-        self.intake.mark_done(changes);
+        self.progress.mark_done(changes);
         self.lookalikes.request_comparison();
         if is_news && is_awaited {
             self.index_in_background().await;
@@ -141,7 +112,7 @@ pub(super) async fn follow_fleet_changes(gateway: Weak<Gateway>, mut changes: wa
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::atomic::{AtomicBool, AtomicUsize},
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
         time::Duration,
     };
 

@@ -23,7 +23,7 @@ impl Gateway {
     /// Waits until all changes of the fleet are applied.
     async fn wait_until_caught_up(&self) {
         let changes = *self.fleet.changes().borrow();
-        self.intake.wait_until_reached(changes).await;
+        self.progress.wait_until_reached(changes).await;
     }
 }
 

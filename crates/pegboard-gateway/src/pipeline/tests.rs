@@ -33,6 +33,7 @@ fn pipeline(parts: &TestParts) -> Pipeline {
         record: Arc::default(),
         activity: Arc::new(Activity::new(&parts.fleet, Arc::clone(&parts.catalog), Arc::clone(&savings), None)),
         savings,
+        progress: Arc::default(),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Call {
     pub name: Option<String>,
     /// Headers that repeat parameters, by the part of their name behind `Mcp-Param-`.
     pub mirrored: Vec<(String, String)>,
-    /// The capabilities of the client behind the call, as JSON.
+    /// The capabilities of the client behind the call, as JSON; `None` for those of the connection.
     pub capabilities: Option<Raw>,
     /// The lowest level of log messages that the client wants.
     pub log_level: Option<String>,
@@ -62,10 +62,11 @@ impl Call {
         [handshake::DISCOVER, handshake::INITIALIZE].contains(&self.method.as_str())
     }
 
-    /// Returns the message with the number `id`, and with what the era puts into `_meta`.
-    pub(super) fn into_message(mut self, id: u64, era: Option<Era>) -> Outgoing {
+    /// Returns the message with the number `id`, and with what the era puts into `_meta`. `declared` returns the
+    /// capabilities of the connection.
+    pub(super) fn into_message(mut self, id: u64, era: Option<Era>, declared: impl FnOnce() -> Raw) -> Outgoing {
         let era = if self.method == handshake::DISCOVER { Some(Era::Modern) } else { era };
-        let said = self.take_meta(id, era);
+        let said = self.take_meta(id, era, declared);
         if !said.is_empty() {
             self.params.set("_meta", said.to_raw());
         }
@@ -83,7 +84,7 @@ impl Call {
     }
 
     /// Takes out `_meta`, and replaces the parts that the caller does not decide.
-    fn take_meta(&mut self, id: u64, era: Option<Era>) -> Fields {
+    fn take_meta(&mut self, id: u64, era: Option<Era>, declared: impl FnOnce() -> Raw) -> Fields {
         let mut own = self.params.object("_meta").unwrap_or_default();
         self.params.remove("_meta");
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
@@ -102,7 +103,7 @@ impl Call {
         if era == Some(Era::Modern) {
             own.set(meta::PROTOCOL_VERSION, raw(MODERN_VERSION));
             own.set(meta::CLIENT_INFO, handshake::client_info());
-            own.set(meta::CLIENT_CAPABILITIES, self.capabilities.take().unwrap_or_else(|| raw(&Fields::new())));
+            own.set(meta::CLIENT_CAPABILITIES, self.capabilities.take().unwrap_or_else(declared));
             if let Some(level) = &self.log_level {
                 own.set(meta::LOG_LEVEL, raw(level));
             }

@@ -16,7 +16,7 @@ impl Link {
         // A greeting is never taken back.
         let is_greeting = call.is_greeting();
         let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false, is_greeting };
-        let sending = self.send(call.into_message(id, self.era()));
+        let sending = self.send(call.into_message(id, self.era(), || self.capabilities()));
         // A server that reads nothing must not keep its callers for ever.
         guard.task = match timeout {
             Some(limit) => tokio::time::timeout(limit, sending).await.map_err(|_| CallError::Timeout(limit))??,

@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 
 use super::{Fingerprint, Manifest, ReadError};
 use crate::{
+    capabilities::Capabilities,
     handshake::Hello,
     listing::{Item, Lists},
 };
@@ -30,9 +31,9 @@ use crate::{
 const MAGIC: &str = "pegboard-manifest";
 
 /// Version of the format and of the processing of lists before they are stored.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
-/// The oldest version that is still read. Version 2 does not say whether a server asks.
+/// The oldest version that is still read. Version 2 does not say whether a server asks, version 3 not what was declared.
 const OLDEST: u32 = 2;
 
 /// A signature that binds a content to a configuration and an installation.
@@ -60,6 +61,8 @@ struct Body<'a> {
     instructions: Option<String>,
     #[serde(default)]
     asks: bool,
+    #[serde(default)]
+    declared: Option<Vec<Cow<'a, str>>>,
     #[serde(borrow)]
     tools: Vec<Entry<'a>>,
     prompts: Vec<Entry<'a>>,
@@ -83,7 +86,7 @@ struct Entry<'a> {
 
 /// Returns the file of a manifest, and its seal.
 pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> (Vec<u8>, Seal) {
-    let Manifest { hello, lists, asks } = manifest;
+    let Manifest { hello, lists, asks, declared } = manifest;
     let body = Body {
         era: match hello.era {
             Era::Legacy => StoredEra::Legacy,
@@ -94,6 +97,7 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
         server_info: hello.server_info.clone(),
         instructions: hello.instructions.clone(),
         asks: *asks,
+        declared: declared.map(|declared| declared.names().map(Cow::from).collect()),
         tools: to_entries(&lists.offered),
         prompts: to_entries(&lists.prompts),
         resources: to_entries(&lists.resources),
@@ -142,7 +146,8 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
         templates: to_items(body.templates),
         ..Lists::default()
     };
-    Ok((Manifest { hello, lists, asks: body.asks }, seal))
+    let declared = body.declared.map(|names| Capabilities::named(names.iter().map(AsRef::as_ref)));
+    Ok((Manifest { hello, lists, asks: body.asks, declared }, seal))
 }
 
 /// The file of a manifest as version 2 wrote it.
@@ -150,7 +155,10 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
 pub(super) fn encode_older(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
     let (file, _) = encode(manifest, fingerprint, key);
     let text = String::from_utf8(file).unwrap_or_default();
-    let body = text.split_once('\n').map(|(_, body)| body.replacen("\"asks\":true,", "", 1)).unwrap_or_default();
+    let body = text
+        .split_once('\n')
+        .map(|(_, body)| body.replacen("\"asks\":true,\"declared\":[\"roots\"],", "", 1))
+        .unwrap_or_default();
     let seal = Seal::of(OLDEST, body.as_bytes(), fingerprint, key).to_hex();
     format!("{MAGIC} {OLDEST} {seal}\n{body}").into_bytes()
 }

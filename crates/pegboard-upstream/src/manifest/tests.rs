@@ -86,7 +86,7 @@ fn manifest(tools: &[&str]) -> Manifest {
         resources: items(&[r#"{"uri":"a://b","name":"r"}"#]),
         ..Lists::default()
     };
-    Manifest { hello, lists, asks: false }
+    Manifest { hello, lists, asks: false, declared: Some(Capabilities::named(["roots"])) }
 }
 
 const TOOL: &str = r#"{"name":"a","inputSchema":{"z":1.0,"a":[1e5, 18446744073709551616]},"x":"\u00e9"}"#;
@@ -112,18 +112,18 @@ fn what_is_kept_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn it_is_kept_whether_a_server_asks_and_older_files_are_read() {
+fn what_connections_declare_and_whether_a_server_asks_is_kept_and_older_files_are_read() {
     let place = Place::new("asks");
     let manifests = place.open();
     let fingerprint = manifests.fingerprint(&program(&[], &[])).expect("a program has one");
     let asking = Manifest { asks: true, ..manifest(&[TOOL]) };
     manifests.save(&fingerprint, &asking, None).expect("it is written");
-    assert!(manifests.load(&fingerprint).expect("it is there").0.asks);
+    let (found, _) = manifests.load(&fingerprint).expect("it is there");
+    assert_eq!((found.asks, found.declared), (true, Some(Capabilities::named(["roots"]))));
     let file = place.0.join(file_name(&fingerprint));
     fs::write(&file, format::encode_older(&asking, &fingerprint, &manifests.key)).expect("a file");
     let (older, _) = manifests.load(&fingerprint).expect("version 2 is read");
-    assert!(!older.asks);
-    assert_eq!(older.lists.tools.len(), 1);
+    assert_eq!((older.asks, older.declared, older.lists.tools.len()), (false, None, 1));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn damaged_or_foreign_manifests_are_not_used() {
     check(&whole[..20], "written by another version of Pegboard");
     check(b"", "written by another version of Pegboard");
     check(&[&whole[..], b" "].concat(), seal);
-    let newer = String::from_utf8_lossy(&whole).replacen("manifest 3", "manifest 4", 1);
+    let newer = String::from_utf8_lossy(&whole).replacen("manifest 4", "manifest 5", 1);
     check(newer.as_bytes(), "written by another version of Pegboard");
     check(&vec![b'x'; 1 << 20], "written by another version of Pegboard");
     // Under another name it is another server's.

@@ -20,6 +20,9 @@ use crate::{
     trace,
 };
 
+/// How often a call waits for another catalog connection.
+const MAX_REPLACED: usize = 4;
+
 /// The catalog connection, for those that wait for it.
 type CatalogConnection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
 
@@ -170,13 +173,20 @@ impl Upstream {
 
     /// Returns the catalog connection, waited for as long as a start may take.
     pub(super) async fn catalog(&self) -> Result<Usable, CallError> {
-        let mut connection = self.connection.subscribe();
-        let ready = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none());
-        let (link, hello) = match ready {
-            Some(ready) => ready,
-            None => self.wait_until_started(connection).instrument(trace::start_span(self.name())).await?,
-        };
-        Ok(Usable { link, hello, in_use: None })
+        for _ in 0..MAX_REPLACED {
+            let mut connection = self.connection.subscribe();
+            let ready = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none());
+            let (link, hello) = match ready {
+                Some(ready) => ready,
+                None => self.wait_until_started(connection).instrument(trace::start_span(self.name())).await?,
+            };
+            // In this order: one that is closed after the question was not opened again for the sake of clients.
+            if self.use_catalog(&hello) && link.close_reason().is_none() {
+                return Ok(Usable { link, hello, in_use: None });
+            }
+            self.wait_until_replaced(&link).await;
+        }
+        Err(CallError::NotRunning("it is still starting".into()))
     }
 
     /// Waits until the server has started, and starts it if need be.

@@ -24,9 +24,10 @@ use super::{
     why_not_connected,
 };
 use crate::{
+    capabilities::Capabilities,
     config::{ConnectionMode, TransportConfig},
     connection::{Call, CallError, Link, Notice, SoleClient},
-    handshake::{self, ConnectError, Hello},
+    handshake::{ConnectError, Hello},
     listing::ListKind,
     trace,
 };
@@ -130,7 +131,9 @@ impl Upstream {
             ConnectionMode::Own => true,
             ConnectionMode::Shared => false,
             // A modern server asks by the result of a call, which has one addressee anyway.
-            ConnectionMode::Auto => self.asks.has_asked() && era == Era::Legacy,
+            ConnectionMode::Auto => {
+                era == Era::Legacy && (self.asks.has_asked() || self.is_underdeclared_for(client, catalog))
+            }
         };
         match is_own {
             true => client.own_key(),
@@ -190,7 +193,7 @@ impl Upstream {
             },
             ConnectionKey::Catalog | ConnectionKey::Shared(_) => Plan {
                 era,
-                capabilities: handshake::shared_capabilities(),
+                capabilities: self.shared_capabilities().to_raw(),
                 client: None,
                 log_level: lock(&self.shared_log_level).clone(),
                 life: None,
@@ -210,6 +213,7 @@ impl Upstream {
     /// to be ended.
     async fn keep_open(self: Arc<Self>, slot: Arc<Slot>, plan: Plan) {
         let _leaving = Leaving { upstream: &self, slot: &slot, plan: &plan };
+        slot.set_declared(Capabilities::of(&plan.capabilities));
         let (mut stop, limit) = (self.stop.subscribe(), self.open_timeout(&plan));
         let opened = tokio::select! {
             opened = tokio::time::timeout(limit, self.open_further(&slot, &plan)) => opened,
@@ -347,7 +351,7 @@ impl Upstream {
         let opening = Opening {
             era: plan.era,
             transport: another.as_ref().unwrap_or(&self.config.transport),
-            capabilities: &plan.capabilities,
+            capabilities: plan.capabilities.clone(),
             client: plan.client.clone(),
             output: Arc::default(),
         };

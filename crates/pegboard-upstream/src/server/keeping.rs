@@ -56,6 +56,7 @@ impl Upstream {
             if manifest.asks {
                 self.asks.record();
             }
+            self.set_listed_capabilities(manifest.declared);
             let mut lists = manifest.lists;
             // Nothing is used before it was compared with the approved tools.
             if self.holds_unseen() {
@@ -139,12 +140,12 @@ impl Upstream {
     /// Saves unsaved changes.
     pub(super) async fn save(&self) {
         let (Some(kept), Some(hello)) = (self.kept.get(), self.hello()) else { return };
-        let asks = self.asks.has_asked();
+        let (asks, declared) = (self.asks.has_asked(), *lock(&self.listed_capabilities));
         let is_new_to_ask = kept.has_asked.swap(asks, Ordering::Relaxed) != asks;
         if !kept.is_news.swap(false, Ordering::Relaxed) && !is_new_to_ask {
             return;
         }
-        let manifest = Manifest { hello: (*hello).clone(), lists: (*self.lists()).clone(), asks };
+        let manifest = Manifest { hello: (*hello).clone(), lists: (*self.lists()).clone(), asks, declared };
         let (manifests, fingerprint, seal) = (Arc::clone(&kept.manifests), kept.fingerprint, Arc::clone(&kept.seal));
         let written = tokio::task::spawn_blocking(move || {
             let known = *lock(&seal);

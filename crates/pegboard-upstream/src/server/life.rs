@@ -20,6 +20,7 @@ use super::{
     why_not_connected,
 };
 use crate::{
+    capabilities::Capabilities,
     config::TransportConfig,
     connection::{Link, Notice},
     environment,
@@ -77,15 +78,13 @@ impl Upstream {
             _ = stop.wait_for(|stop| *stop) => return,
         }
         // A server without cached lists is started once to get them.
-        let is_called = self.config.is_lazy() && self.has_manifest();
-        if is_called && !self.wait_for_call(&mut stop).await {
+        let is_resting = self.config.is_lazy() && self.has_manifest();
+        let may_start = match is_resting {
+            true => self.rest(&mut stop).await,
+            false => self.take_turn(&mut stop).await,
+        };
+        if !may_start {
             return;
-        }
-        if !is_called {
-            tokio::select! {
-                () = self.wait_for_start_slot() => {}
-                _ = stop.wait_for(|stop| *stop) => return,
-            }
         }
         let mut failures = 0;
         let mut reconnects = 0;
@@ -110,7 +109,14 @@ impl Upstream {
             match ended {
                 Ended::Idle => {
                     tracing::info!(server = self.name(), "idle server stopped");
-                    if !self.wait_for_call(&mut stop).await {
+                    if !self.rest(&mut stop).await {
+                        return;
+                    }
+                }
+                Ended::Outgrown => {
+                    tracing::debug!(server = self.name(), "connected again to declare more capabilities of clients");
+                    self.set_state(State::Starting);
+                    if !self.take_turn(&mut stop).await {
                         return;
                     }
                 }
@@ -121,6 +127,7 @@ impl Upstream {
                         _ => "the session keeps expiring on the server".to_owned(),
                     };
                     reconnects = 0;
+                    self.give_up_on_capabilities();
                     // Its lists are known, so it is not needed before the next call.
                     if self.config.is_lazy() && self.hello().is_some() {
                         tracing::warn!(server = self.name(), reason, "server failed; the next call restarts it");
@@ -131,7 +138,7 @@ impl Upstream {
                             () = self.wake.notified() => {}
                             () = std::future::ready(()) => {}
                         }
-                        if !self.wait_for_call(&mut stop).await {
+                        if !self.rest(&mut stop).await {
                             return;
                         }
                         continue;
@@ -149,9 +156,8 @@ impl Upstream {
                         _ = stop.wait_for(|stop| *stop) => return,
                     }
                     // Servers that have failed together must not start all at once either.
-                    tokio::select! {
-                        () = self.wait_for_start_slot() => {}
-                        _ = stop.wait_for(|stop| *stop) => return,
+                    if !self.take_turn(&mut stop).await {
+                        return;
                     }
                 }
             }
@@ -185,6 +191,10 @@ impl Upstream {
         let _ = phase.wait_for(|phase| *phase >= StartPhase::Loaded).await;
         if self.has_manifest() {
             let _ = phase.wait_for(|phase| *phase == StartPhase::Started).await;
+        } else {
+            // What the first client can be asked for need not be declared by a second start.
+            let mut clients = self.context.clients.subscribe();
+            let _ = tokio::time::timeout(self.context.first_client_wait, clients.wait_for(Option::is_some)).await;
         }
         *lock(&self.has_begun) = true;
     }
@@ -223,13 +233,23 @@ impl Upstream {
         }
     }
 
-    /// Waits for the next call; `false` if the server was stopped instead.
-    async fn wait_for_call(&self, stop: &mut watch::Receiver<bool>) -> bool {
-        self.set_state(if self.config.is_lazy() { State::Lazy } else { State::Idle });
+    /// Waits for a place among the servers that start; `false` if the server was stopped instead.
+    async fn take_turn(&self, stop: &mut watch::Receiver<bool>) -> bool {
         tokio::select! {
-            () = self.wait_until_called() => true,
+            () = self.wait_for_start_slot() => true,
             _ = stop.wait_for(|stop| *stop) => false,
         }
+    }
+
+    /// Waits for the next call, or until its lists are out of date; `false` if the server was stopped instead.
+    async fn rest(&self, stop: &mut watch::Receiver<bool>) -> bool {
+        self.set_state(if self.config.is_lazy() { State::Lazy } else { State::Idle });
+        tokio::select! {
+            () = self.wait_until_called() => return true,
+            () = self.wait_until_lists_outgrown() => {}
+            _ = stop.wait_for(|stop| *stop) => return false,
+        }
+        self.take_turn(stop).await
     }
 
     fn set_state(&self, state: State) {
@@ -264,7 +284,12 @@ impl Upstream {
                 return self.record_failed_start(ConnectError::Timeout(limit));
             }
         };
-        let (OpenConnection { link, hello, mut process, mut notices, closing: _closing }, _listening) = connected;
+        let CatalogConnection { connection, listening: _listening, declared } = connected;
+        if !declared.covers(self.shared_capabilities()) {
+            connection.close("outdated capabilities".to_owned()).await;
+            return Ended::Outgrown;
+        }
+        let OpenConnection { link, hello, mut process, mut notices, closing: _closing } = connection;
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "server ready");
         link.set_ready();
@@ -273,18 +298,24 @@ impl Upstream {
         self.reset_legacy_support();
         *lock(&self.last_used) = Instant::now();
         self.stats.set_pid(process.as_ref().and_then(Process::pid));
+        self.begin_catalog_use(declared);
         self.mark_lists_changed();
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.set_state(State::Ready);
+        let mut is_outgrown = false;
         let ended = tokio::select! {
             reason = link.closed() => reason.to_string(),
             reason = process_ended(&mut process) => reason,
             () = self.follow_changes(&link, &mut notices) => "closed".to_owned(),
             () = self.wait_until_unused() => String::new(),
+            () = self.wait_until_outgrown(&link, &hello) => {
+                is_outgrown = true;
+                "outdated capabilities".to_owned()
+            }
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
         let ended = match &mut process {
-            Some(process) if !ended.is_empty() && !*stop.borrow() => {
+            Some(process) if !ended.is_empty() && !is_outgrown && !*stop.borrow() => {
                 let reason = handshake::ended_because(process, ended).await;
                 link.explain(&reason)
             }
@@ -298,6 +329,7 @@ impl Upstream {
             process.stop().await;
         }
         match (ended.is_empty(), is_expired) {
+            _ if is_outgrown => Ended::Outgrown,
             (true, _) => Ended::Idle,
             (false, true) => Ended::Reconnect,
             (false, false) => {
@@ -345,12 +377,13 @@ impl Upstream {
     }
 
     /// Connects, listens and lists, in this order, so that no change is missed.
-    async fn open_catalog(&self, era: Option<Era>) -> Result<(OpenConnection, Listening), ConnectError> {
+    async fn open_catalog(&self, era: Option<Era>) -> Result<CatalogConnection, ConnectError> {
         self.output.clear();
+        let declared = self.shared_capabilities();
         let opening = Opening {
             era,
             transport: &self.config.transport,
-            capabilities: &handshake::shared_capabilities(),
+            capabilities: declared.to_raw(),
             client: None,
             output: Arc::clone(&self.output),
         };
@@ -360,7 +393,7 @@ impl Upstream {
         match listed {
             Ok(lists) => {
                 self.publish(lists).await;
-                Ok((connection, listening))
+                Ok(CatalogConnection { connection, listening, declared })
             }
             Err(error) => {
                 connection.close("cannot list the server's tools".to_owned()).await;
@@ -440,9 +473,19 @@ impl Upstream {
     }
 }
 
+/// A catalog connection that is ready.
+struct CatalogConnection {
+    connection: OpenConnection,
+    listening: Listening,
+    /// What it declares.
+    declared: Capabilities,
+}
+
 /// The reason why the catalog connection ended.
 enum Ended {
     Idle,
+    /// Clients can be asked for more than it declares.
+    Outgrown,
     Reconnect,
     Failed(String),
 }

@@ -44,7 +44,7 @@ pub(super) struct Opening<'a> {
     pub(super) era: Option<Era>,
     pub(super) transport: &'a TransportConfig,
     /// The capabilities to declare.
-    pub(super) capabilities: &'a Raw,
+    pub(super) capabilities: Raw,
     /// The only client of the connection, if it is not shared.
     pub(super) client: Option<SoleClient>,
     /// What the server writes beside its messages.
@@ -97,9 +97,10 @@ impl Upstream {
             max_message: self.config.limits.max_message_bytes(),
             client,
             asks: Arc::clone(&self.asks),
+            capabilities,
         };
         let (supervisor, bearer) = (&self.context.supervisor[..], self.bearer.as_ref());
-        let means = ConnectOptions { supervisor, environment: &environment, bearer, link, capabilities };
+        let means = ConnectOptions { supervisor, environment: &environment, bearer, link };
         let connected = handshake::connect(&self.config, transport, era, means).await?;
         let Connected { link, hello, process, closing } = connected;
         Ok(OpenConnection { link, hello, process, notices, closing })

@@ -20,6 +20,7 @@ use super::{
     subscriptions::set_watched,
 };
 use crate::{
+    capabilities::Capabilities,
     connection::{CallError, Link},
     handshake::Hello,
 };
@@ -75,6 +76,8 @@ pub(super) struct Slot {
     pub(super) subscribed: tokio::sync::Mutex<BTreeSet<String>>,
     /// Tools that differ here from their approved definition.
     held: Mutex<BTreeSet<String>>,
+    /// The capabilities that it declares.
+    declared: Mutex<Capabilities>,
 }
 
 /// What a connection of the pool is doing.
@@ -221,6 +224,11 @@ impl Pool {
         slots.iter().filter(|slot| is_it(slot.key) && !slot.is_ending()).filter_map(open).collect()
     }
 
+    /// Returns what the open connection with this key declares.
+    pub(super) fn declared_on(&self, key: ConnectionKey) -> Option<Capabilities> {
+        self.open_slots(|one| one == key).first().map(|(slot, ..)| *lock(&slot.declared))
+    }
+
     /// Returns the number of shared connections and of connections of single clients.
     pub(super) fn counts(&self) -> (usize, usize) {
         let PoolCount { shared, own } = *self.count.borrow();
@@ -284,6 +292,7 @@ impl Slot {
             watched: watch::Sender::default(),
             subscribed: tokio::sync::Mutex::default(),
             held: Mutex::default(),
+            declared: Mutex::default(),
         }
     }
 
@@ -303,6 +312,11 @@ impl Slot {
             SlotState::Failed(_) => false,
         };
         is_alive && !self.is_ending()
+    }
+
+    /// Records the capabilities that the connection declares.
+    pub(super) fn set_declared(&self, declared: Capabilities) {
+        *lock(&self.declared) = declared;
     }
 
     /// Marks the connection as open.

@@ -33,6 +33,11 @@ impl State {
         !matches!(self, Self::Starting)
     }
 
+    /// Returns whether it does not run, and is not expected to run soon.
+    pub(crate) fn is_out_of_order(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Disabled | Self::Stopped)
+    }
+
     /// Whether it does not run and a call would start it.
     pub fn is_resting(&self) -> bool {
         matches!(self, Self::Lazy | Self::Idle)

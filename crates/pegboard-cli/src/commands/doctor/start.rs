@@ -95,7 +95,8 @@ pub(super) async fn all(
 /// others are waited for.
 async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (CheckedServer, Vec<Finding>) {
     let began = Instant::now();
-    let options = FleetOptions { supervisor: supervisor(), manifests, ..FleetOptions::default() };
+    let clients = manifests.clone();
+    let options = FleetOptions { supervisor: supervisor(), manifests, clients, ..FleetOptions::default() };
     let (fleet, _notices) = Fleet::start_with(vec![config.clone()], options);
     fleet.settled(config.timeouts.connect + SLACK).await;
     let mut checked_server = CheckedServer::new(&config.name, StartResult::Failed);

@@ -37,6 +37,8 @@ impl Place {
             reserved: std::sync::Mutex::default(),
             starts: Arc::new(Semaphore::new(1)),
             subscriptions: ClientSubscriptions::default(),
+            clients: crate::capabilities::ClientCapabilities::default(),
+            first_client_wait: std::time::Duration::ZERO,
         };
         Upstream::new(config, Arc::new(context))
     }
