@@ -64,6 +64,21 @@ pub(crate) struct Review {
     pub(crate) is_new_server: bool,
 }
 
+/// The tools that a server offers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offered<'a> {
+    /// The tools, one of each name.
+    pub(crate) tools: &'a [Item],
+    /// Other definitions of these tools, on connections of single clients.
+    pub(crate) variants: &'a [Item],
+}
+
+impl<'a> From<&'a Vec<Item>> for Offered<'a> {
+    fn from(tools: &'a Vec<Item>) -> Self {
+        Self { tools, variants: &[] }
+    }
+}
+
 /// The error of reading or writing approvals.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -86,7 +101,8 @@ impl Pins {
 
     /// Compares the tools of a server with the approved ones; when a server is first seen, all are
     /// approved. Reads and writes files.
-    pub(crate) fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> Review {
+    pub(crate) fn review<'a>(&self, config: &ServerConfig, offered: impl Into<Offered<'a>>, may_write: bool) -> Review {
+        let offered = offered.into();
         let reviewed = self.files().map(|files| files.review(config, offered, may_write));
         match reviewed {
             Some(Ok(review)) => review,
@@ -95,7 +111,7 @@ impl Pins {
                     self.warn(&error);
                 }
                 // A user who wants to approve tools must not get unapproved ones.
-                let held = offered.iter().filter(|_| config.holds_unseen());
+                let held = offered.tools.iter().filter(|_| config.holds_unseen());
                 Review { held: held.map(|item| item.key.clone()).collect(), ..Review::default() }
             }
         }
@@ -168,18 +184,18 @@ impl Pins {
 }
 
 impl Files {
-    fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> io::Result<Review> {
+    fn review(&self, config: &ServerConfig, offered: Offered<'_>, may_write: bool) -> io::Result<Review> {
         let id = self.server_id(config);
         // Taken before the file is read: a change in between is then noticed the next time.
         let mut stamp = self.stamp(&id);
         let approved = match self.read_approvals(&id) {
             Ok(Some(approved)) => approved,
             Ok(None) => {
-                let approved = self.approve_first_sight(&id, config, offered)?;
+                let approved = self.approve_first_sight(&id, config, offered.tools)?;
                 stamp = self.stamp(&id);
                 approved
             }
-            Err(error) => self.replace_damaged(&id, config, offered, &error)?,
+            Err(error) => self.replace_damaged(&id, config, offered.tools, &error)?,
         };
         let known = self.read_waiting(&id);
         let waiting = find_differences(config, &approved, offered, known.as_ref());
@@ -189,7 +205,9 @@ impl Files {
             let _lock = self.lock(&id)?;
             self.write_waiting(&id, &waiting)?;
         }
-        let held = waiting.tools.iter().filter(|tool| is_held && tool.kind != PinKind::Removed);
+        // A held variant does not hold the tool itself.
+        let may_hold = |tool: &&WaitingTool| is_held && tool.kind != PinKind::Removed && !tool.is_variant;
+        let held = waiting.tools.iter().filter(may_hold);
         Ok(Review {
             held: held.map(|tool| tool.name.clone()).collect(),
             reports: waiting.reports(&approved),
@@ -248,13 +266,11 @@ impl Files {
         }
         for pin in pins {
             let name = &pin.report.tool;
-            approved.tools.retain(|tool| tool.name != *name);
-            approved.tools.extend(pin.definition.clone().map(|raw| ApprovedTool { name: name.clone(), raw }));
+            approved.approve(name, pin.definition.clone(), pin.report.is_variant);
             // A definition that has changed again was not the approved one.
             let text = |raw: &Option<pegboard_mcp::json::Raw>| raw.as_ref().map(|raw| raw.get().to_owned());
             waiting.tools.retain(|tool| tool.name != *name || text(&tool.raw) != text(&pin.definition));
         }
-        approved.tools.sort_by(|one, other| one.name.cmp(&other.name));
         // A server that started held is like any other once all its tools were approved.
         approved.starts_held &= !is_known || !waiting.tools.is_empty();
         self.write_approvals(id, &approved)?;
@@ -266,31 +282,42 @@ impl Files {
 fn find_differences(
     config: &ServerConfig,
     approved: &Approvals,
-    offered: &[Item],
+    offered: Offered<'_>,
     known: Option<&WaitingTools>,
 ) -> WaitingTools {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let since = |name: &str, kind: PinKind| {
-        let before = known.and_then(|known| known.tools.iter().find(|tool| tool.name == name && tool.kind == kind));
+    let since = |name: &str, kind: PinKind, is_variant: bool| {
+        let is_it = |tool: &&WaitingTool| tool.name == name && tool.kind == kind && tool.is_variant == is_variant;
+        let before = known.and_then(|known| known.tools.iter().find(is_it));
         before.map_or(now, |tool| tool.since)
     };
     let by_name: BTreeMap<&str, &ApprovedTool> = approved.tools.iter().map(|tool| (tool.name.as_str(), tool)).collect();
     let mut tools = Vec::new();
-    for item in offered {
+    for item in offered.tools {
         let kind = match by_name.get(item.key.as_str()) {
             None => PinKind::New,
             Some(tool) if tool.is_same(item) => continue,
             Some(_) => PinKind::Changed,
         };
-        let (name, since) = (item.key.clone(), since(&item.key, kind));
-        tools.push(WaitingTool { name, kind, since, raw: Some((*item.raw).to_owned()) });
+        let (name, since) = (item.key.clone(), since(&item.key, kind, false));
+        tools.push(WaitingTool { name, kind, since, raw: Some((*item.raw).to_owned()), is_variant: false });
     }
-    let names: HashSet<&str> = offered.iter().map(|item| item.key.as_str()).collect();
+    let is_approved = |item: &Item| by_name.get(item.key.as_str()).is_none_or(|tool| tool.is_same(item));
+    // What the list has by now is approved with it.
+    let is_listed = |item: &Item| offered.tools.iter().any(|tool| ApprovedTool::new(tool).is_same(item));
+    for item in offered.variants.iter().filter(|item| !is_approved(item) && !is_listed(item)) {
+        let (name, kind) = (item.key.clone(), PinKind::Changed);
+        let (since, raw) = (since(&item.key, kind, true), Some((*item.raw).to_owned()));
+        tools.push(WaitingTool { name, kind, since, raw, is_variant: true });
+    }
+    let names: HashSet<&str> = offered.tools.iter().map(|item| item.key.as_str()).collect();
     for tool in approved.tools.iter().filter(|tool| !names.contains(tool.name.as_str())) {
         let (kind, name) = (PinKind::Removed, tool.name.clone());
-        tools.push(WaitingTool { since: since(&name, kind), name, kind, raw: None });
+        let since = since(&name, kind, false);
+        tools.push(WaitingTool { since, name, kind, raw: None, is_variant: false });
     }
+    // Stable: several definitions of a tool stay in the order in which they came.
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     WaitingTools {
         server: config.name.clone(),

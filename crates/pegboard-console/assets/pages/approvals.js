@@ -59,7 +59,7 @@ function ApprovalCard({ approval, isChosen, onChoose, onDecide }) {
   return html`
     <section class="card" aria-label=${name}>
       <div class="head"><span class="grow row wraps"><${Check} checked=${isChosen} onChange=${onChoose} label=${html`<code><span class="muted">${approval.server}/</span><b>${approval.tool}</b></code>`} />
-        <${Badge} tone=${tone}>${kind}<//>${approval.isHeld && html`<${Badge} tone="bad">held<//>`}<span class="muted small">since ${clock(approval.since)}</span></span>
+        <${Badge} tone=${tone}>${kind}<//>${approval.isHeld && html`<${Badge} tone="bad">held<//>`}${approval.isVariant && html`<${Badge}>on a client's connection<//>`}<span class="muted small">since ${clock(approval.since)}</span></span>
         <span class="row"><${Button} kind="small danger" label=${`Reject ${name}`} onClick=${() => onDecide("reject")}>Reject<//><${Button} kind="small primary" label=${`Approve ${name}`} onClick=${() => onDecide("approve")}>Approve<//></span></div>
       <div class="body stack">
         ${approval.diff.length > 0 && html`<ul class="stack tight small">${approval.diff.map((line) => html`<li class="wrap mono">${line}</li>`)}</ul>`}

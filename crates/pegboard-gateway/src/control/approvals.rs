@@ -36,6 +36,7 @@ struct Approval {
     tool: String,
     kind: &'static str,
     is_held: bool,
+    is_variant: bool,
     since: u64,
     old: Option<Raw>,
     new: Option<Raw>,
@@ -124,6 +125,7 @@ async fn approvals(State(state): State<ControlState>, asking: ControlCaller) -> 
         tool: pin.report.tool,
         kind: pin.report.kind.as_str(),
         is_held: pin.report.is_held,
+        is_variant: pin.report.is_variant,
         since: pin.report.since,
         diff: pin.report.diff,
     });

@@ -41,13 +41,6 @@ pub enum CallError {
     /// The call was not sent: the tool is new or was changed, and is held.
     #[error("the tool is held until it is approved; review it with `pegboard approve`")]
     Held,
-    /// The call was not sent: on the client's own connection, the tool is not the approved one.
-    #[error(
-        "the tool is held: its definition on this client's own connection differs from the approved one, and \
-         cannot be approved beside it; if you trust the server, set `pegboard.connections` to `shared` or \
-         `pegboard.pinning` to `warn`"
-    )]
-    HeldVariant,
     /// The call was not sent: the concurrency limit is reached.
     #[error("concurrency limit of the server reached (`maxConcurrent`): {0}")]
     Busy(Busy),
@@ -95,7 +88,6 @@ impl CallError {
             self,
             Self::NotRunning(_)
                 | Self::Held
-                | Self::HeldVariant
                 | Self::Busy(_)
                 | Self::TooManyConnections { .. }
                 | Self::ArgumentsTooLarge { .. }
@@ -124,7 +116,7 @@ impl CallError {
             Self::Login(_) => "login",
             Self::Unreachable(_) => "unreachable",
             Self::Tripped(_) => "tripped",
-            Self::Held | Self::HeldVariant => "held",
+            Self::Held => "held",
             Self::Busy(_) | Self::TooManyConnections { .. } => "busy",
             Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
             Self::Garbled(_) => "garbled",

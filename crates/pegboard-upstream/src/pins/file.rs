@@ -20,6 +20,9 @@ const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of the description of a server's source.
 const MAX_SOURCE: usize = 200;
 
+/// Maximum number of further definitions of a tool that are approved.
+const MAX_VARIANTS: usize = 16;
+
 const APPROVED: FileKind = FileKind { name: "approved", version: 1, max_bytes: MAX_BYTES };
 
 const WAITING: FileKind = FileKind { name: "waiting", version: 1, max_bytes: MAX_BYTES };
@@ -44,6 +47,9 @@ pub(super) struct ApprovedTool {
     pub(super) name: String,
     /// The approved definition.
     pub(super) raw: Raw,
+    /// Further approved definitions, of connections of single clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) variants: Vec<Raw>,
 }
 
 /// The tools of a server that wait for approval.
@@ -63,6 +69,9 @@ pub(super) struct WaitingTool {
     pub(super) since: u64,
     /// The current definition; `None` if the tool was removed.
     pub(super) raw: Option<Raw>,
+    /// Whether the definition is that of another connection than the one that the server's list comes from.
+    #[serde(default, rename = "isVariant", skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_variant: bool,
 }
 
 /// The difference between a tool and its approval.
@@ -91,14 +100,24 @@ impl PinKind {
 
 impl ApprovedTool {
     pub(super) fn new(item: &Item) -> Self {
-        Self { name: item.key.clone(), raw: (*item.raw).to_owned() }
+        Self { name: item.key.clone(), raw: (*item.raw).to_owned(), variants: Vec::new() }
     }
 
-    /// Returns whether the definition is unchanged.
+    /// Returns whether the definition is an approved one.
     pub(super) fn is_same(&self, item: &Item) -> bool {
         // Most are identical byte by byte.
         self.name == item.key
-            && (self.raw.get() == item.raw.get() || Definition::of(&self.raw) == Definition::of(&item.raw))
+            && (self.raw.get() == item.raw.get()
+                || Definition::of(&self.raw) == Definition::of(&item.raw)
+                || self.variants.iter().any(|raw| Definition::of(raw) == Definition::of(&item.raw)))
+    }
+
+    /// Adds an approved definition; the oldest one makes room.
+    fn add_variant(&mut self, raw: Raw) {
+        self.variants.retain(|known| Definition::of(known) != Definition::of(&raw));
+        self.variants.push(raw);
+        let surplus = self.variants.len().saturating_sub(MAX_VARIANTS);
+        self.variants.drain(..surplus);
     }
 }
 
@@ -119,6 +138,22 @@ impl Approvals {
     /// Creates the approvals of a server without approved tools, which stays held.
     pub(super) fn none(config: &ServerConfig, place: String) -> Self {
         Self { starts_held: true, ..Self::new(config, place, std::iter::empty()) }
+    }
+
+    /// Approves the definition of a tool; `None` approves that it was removed. A variant is approved beside what is
+    /// approved already.
+    pub(super) fn approve(&mut self, name: &str, definition: Option<Raw>, is_variant: bool) {
+        let at = self.tools.iter().position(|tool| tool.name == *name);
+        match (at, definition) {
+            (Some(at), None) => _ = self.tools.remove(at),
+            (Some(at), Some(raw)) if is_variant => self.tools[at].add_variant(raw),
+            (Some(at), Some(raw)) => self.tools[at].raw = raw,
+            (None, Some(raw)) => {
+                self.tools.push(ApprovedTool { name: name.to_owned(), raw, variants: Vec::new() });
+                self.tools.sort_by(|one, other| one.name.cmp(&other.name));
+            }
+            (None, None) => {}
+        }
     }
 
     /// Returns the approved definition of a tool.
@@ -151,6 +186,7 @@ impl WaitingTools {
                 tool: tool.name.clone(),
                 kind: tool.kind,
                 is_held: self.is_held && tool.kind != PinKind::Removed,
+                is_variant: tool.is_variant,
                 since: tool.since,
                 diff: diff(old.as_ref(), new.as_ref()),
             }

@@ -19,6 +19,9 @@ pub struct PinReport {
     pub kind: PinKind,
     /// Whether the tool cannot be used until it is approved.
     pub is_held: bool,
+    /// Whether it is another definition of an approved tool, which a client gets on a connection of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_variant: bool,
     /// Time at which the difference was first seen, in milliseconds since 1970.
     pub since: u64,
     /// The difference as lines: the part, its old value (`- `) and its new one (`+ `).

@@ -376,10 +376,11 @@ fn what_waits_is_told_by_server_and_tool() {
 
 #[test]
 fn a_tool_waits_since_it_became_what_it_is() {
-    let waits = |name: &str, kind: PinKind| WaitingTool { name: name.to_owned(), kind, since: 7, raw: None };
+    let waits =
+        |name: &str, kind: PinKind| WaitingTool { name: name.to_owned(), kind, since: 7, raw: None, is_variant: false };
     let known =
         WaitingTools { tools: vec![waits("a", PinKind::Changed), waits("b", PinKind::New)], ..WaitingTools::default() };
-    let found = find_differences(&server(Pinning::Hold), &Approvals::default(), &items(&[A, B]), Some(&known));
+    let found = find_differences(&server(Pinning::Hold), &Approvals::default(), (&items(&[A, B])).into(), Some(&known));
     let since: Vec<(&str, bool)> = found.tools.iter().map(|tool| (tool.name.as_str(), tool.since == 7)).collect();
     assert_eq!(since, [("a", false), ("b", true)], "it was another tool, or waited for another reason");
 }
@@ -447,17 +448,17 @@ fn many_at_once_lose_nothing() {
     let names: Vec<String> = (0..8).map(|n| format!(r#"{{"name":"new_{n}"}}"#)).collect();
     let offered: Vec<&str> = [A].into_iter().chain(names.iter().map(String::as_str)).collect();
     let offered = Arc::new(items(&offered));
-    place.open().review(&server(Pinning::Hold), &offered, true);
+    place.open().review(&server(Pinning::Hold), &*offered, true);
     let place = Arc::new(place);
     let approvers = (0..8).map(|n| {
         let (place, offered) = (Arc::clone(&place), Arc::clone(&offered));
         thread::spawn(move || {
             place.approve(&[&format!("new_{n}")]);
-            place.open().review(&server(Pinning::Hold), &offered, true);
+            place.open().review(&server(Pinning::Hold), &*offered, true);
         })
     });
     approvers.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().expect("no panic"));
-    let review = place.open().review(&server(Pinning::Hold), &offered, true);
+    let review = place.open().review(&server(Pinning::Hold), &*offered, true);
     assert_eq!(held(&review), Vec::<String>::new());
 }
 
@@ -518,4 +519,49 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_definition_of_a_clients_connection_is_approved_beside_that_of_the_list() {
+    let place = Place::new("variants");
+    let (config, tools) = (server(Pinning::Hold), items(&[A, B]));
+    let review = |variants: &[&str]| {
+        let variants = items(variants);
+        place.open().review(&config, Offered { tools: &tools, variants: &variants }, true)
+    };
+    assert!(review(&[]).reports.is_empty());
+    let waits = review(&[A_CHANGED]);
+    let shown: Vec<_> = waits.reports.iter().map(|one| (&*one.tool, one.kind, one.is_held, one.is_variant)).collect();
+    assert_eq!(shown, [("a", PinKind::Changed, true, true)]);
+    assert!(waits.held.is_empty(), "the tool of the list is used as before");
+    let pins = place.open();
+    let waiting = pins.waiting().expect("a folder");
+    assert_eq!((waiting.len(), waiting[0].report.is_variant), (1, true));
+    pins.approve(&waiting.iter().collect::<Vec<_>>()).expect("written");
+    for variants in [&[A_CHANGED][..], &[]] {
+        assert!(review(variants).reports.is_empty(), "both are approved");
+    }
+    let own = place.open().review(&config, &items(&[A_CHANGED, B]), false);
+    assert!(own.held.is_empty(), "also where it is compared alone");
+    let third = r#"{"name":"a","description":"third"}"#;
+    assert_eq!(review(&[third]).reports.len(), 1, "another one is not");
+    // A change of the list is one change, also if clients have it already.
+    let changed = items(&[third, B]);
+    let both = place.open().review(&config, Offered { tools: &changed, variants: &items(&[third]) }, true);
+    assert_eq!((both.reports.len(), both.reports[0].is_variant, both.held.len()), (1, false, 1));
+}
+
+#[test]
+fn approved_definitions_of_a_tool_are_bounded() {
+    let tool = |text: &str| serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON");
+    let mut approved = Approvals::default();
+    approved.approve("a", Some(tool(A)), false);
+    for number in 0..40 {
+        approved.approve("a", Some(tool(&format!(r#"{{"name":"a","title":"{number}"}}"#))), true);
+    }
+    let known = &approved.tools[0];
+    assert_eq!((known.raw.get(), known.variants.len()), (A, 16));
+    assert!(known.variants[15].get().contains("39"));
+    approved.approve("a", None, false);
+    assert!(approved.tools.is_empty());
 }

@@ -164,11 +164,7 @@ impl Upstream {
         if has(&lists.held) {
             return Some(CallError::Held);
         }
-        in_use.filter(|in_use| in_use.holds(&name))?;
-        // The definition of the catalog connection is the approved one, unless its list is that of an earlier run:
-        // then the server may have changed it, and the change can be approved.
-        let is_approved = has(&lists.tools) && !self.is_from_manifest();
-        Some(if is_approved { CallError::HeldVariant } else { CallError::Held })
+        in_use.filter(|in_use| in_use.holds(&name)).map(|_| CallError::Held)
     }
 
     /// Returns the catalog connection, waited for as long as a start may take.

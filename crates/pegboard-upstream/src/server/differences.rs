@@ -65,13 +65,16 @@ impl Upstream {
             listing::refresh_list(link, ListKind::Tools, &mut lists, self.config.timeouts.connect).await?;
         }
         let offered = Arc::clone(&lists.offered);
-        self.log_differences(&differences(&self.lists().offered, &offered));
+        let found = differences(&self.lists().offered, &offered);
+        self.log_differences(&found);
+        self.offer_variants(&found, &offered).await;
         let Some(pins) = self.approvals().cloned().filter(|_| self.is_holding()) else {
             self.remember_own_tools(slot.key, &offered, |_| false).await;
             return Ok(());
         };
         let (config, reviewed) = (self.config.clone(), Arc::clone(&offered));
-        let review = tokio::task::spawn_blocking(move || pins.review(&config, &reviewed, false)).await;
+        let review = move || pins.review(&config, &*reviewed, false);
+        let review = tokio::task::spawn_blocking(review).await;
         let held: BTreeSet<String> = match review {
             Ok(review) => review.held.into_iter().collect(),
             Err(_) => offered.iter().map(|item| item.key.clone()).collect(),
@@ -79,6 +82,18 @@ impl Upstream {
         slot.hold(held.clone());
         self.remember_own_tools(slot.key, &offered, |item| held.contains(&item.key)).await;
         Ok(())
+    }
+
+    /// Offers tools for approval whose definition differs from that of the catalog connection.
+    async fn offer_variants(&self, differences: &[(String, Difference)], offered: &[Item]) {
+        let changed = differences.iter().filter(|(_, kind)| *kind == Difference::Changed);
+        let names: BTreeSet<&str> = changed.map(|(name, _)| name.as_str()).collect();
+        let changed = offered.iter().filter(|item| names.contains(item.key.as_str()));
+        if self.approvals().is_some() && self.own_tool_lists.add_variants(changed) {
+            self.review_pins().await;
+            // For those who look at what waits.
+            self.context.changed();
+        }
     }
 
     /// Logs each difference once.

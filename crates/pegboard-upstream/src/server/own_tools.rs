@@ -22,8 +22,8 @@ use crate::{
     listing::{Item, Lists},
 };
 
-/// Maximum number of such tools of all clients that are compared with the approved tools; others are
-/// held where unapproved tools are, and are not offered for approval.
+/// Maximum number of such tools of all clients that are compared with the approved tools, and of further definitions of
+/// tools; others are held where unapproved tools are, and are not offered for approval.
 const MAX_REVIEWED: usize = 1000;
 
 /// How the tools on the connection of one client differ from those of the server's catalog connection.
@@ -72,6 +72,8 @@ pub(super) struct OwnToolLists {
     count: AtomicUsize,
     /// All such tools, as a client got them last, for approval.
     reviewed: Mutex<BTreeMap<String, Item>>,
+    /// Definitions of tools of the catalog connection that differ from it, for approval.
+    variants: Mutex<Vec<Item>>,
 }
 
 impl OwnToolLists {
@@ -115,6 +117,24 @@ impl OwnToolLists {
         let known: HashSet<&str> = offered.iter().map(|item| item.key.as_str()).collect();
         let more = reviewed.values().filter(|item| !known.contains(item.key.as_str()));
         Arc::new(offered.iter().chain(more).cloned().collect())
+    }
+
+    /// Returns the definitions to compare that differ from those of the catalog connection.
+    pub(super) fn variants(&self) -> Vec<Item> {
+        lock(&self.variants).clone()
+    }
+
+    /// Adds definitions that differ from those of the catalog connection; returns whether one is new.
+    pub(super) fn add_variants<'a>(&self, tools: impl Iterator<Item = &'a Item>) -> bool {
+        let mut variants = lock(&self.variants);
+        let before = variants.len();
+        for tool in tools {
+            let is_known = variants.iter().any(|known| known.key == tool.key && is_same(known, tool));
+            if !is_known && variants.len() < MAX_REVIEWED {
+                variants.push(tool.clone());
+            }
+        }
+        variants.len() > before
     }
 
     /// Adds tools to those that are compared; returns whether one is new or has another definition.

@@ -10,7 +10,7 @@ use super::Upstream;
 use crate::{
     config::{Pinning, TransportConfig},
     listing::{Item, Lists},
-    pins::{PinKind, PinReport, Pins, Review},
+    pins::{Offered, PinKind, PinReport, Pins, Review},
 };
 
 /// How often it is looked whether something was approved; and the shortest time between two
@@ -70,7 +70,9 @@ impl Upstream {
         let Some(pins) = self.approvals().cloned() else { return lists };
         let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= LOOK);
         let (config, offered) = (self.config.clone(), self.own_tool_lists.with_reviewed(&lists.offered));
-        let review = tokio::task::spawn_blocking(move || pins.review(&config, &offered, may_write)).await;
+        let variants = self.own_tool_lists.variants();
+        let review = move || pins.review(&config, Offered { tools: &offered, variants: &variants }, may_write);
+        let review = tokio::task::spawn_blocking(review).await;
         let review = review.unwrap_or_else(|_| self.review_failed(&lists));
         self.narrow(lists, review)
     }
@@ -85,7 +87,7 @@ impl Upstream {
         if lists.offered.is_empty() {
             return;
         }
-        let review = pins.review(&self.config, &lists.offered, true);
+        let review = pins.review(&self.config, &*lists.offered, true);
         let lists = self.narrow(lists, review);
         self.replace_lists(lists);
     }
@@ -151,8 +153,11 @@ impl Upstream {
     /// Says what was not there before, once.
     fn log_reports(&self, reports: &[PinReport]) {
         let before = self.pins();
-        let is_known =
-            |report: &PinReport| before.iter().any(|known| known.tool == report.tool && known.kind == report.kind);
+        let is_known = |report: &PinReport| {
+            before.iter().any(|known| {
+                (&known.tool, known.kind, known.is_variant) == (&report.tool, report.kind, report.is_variant)
+            })
+        };
         let news: Vec<&PinReport> = reports.iter().filter(|report| !is_known(report)).collect();
         for report in news.iter().take(MAX_TOLD) {
             let (server, tool) = (self.name(), &*pegboard_core::text::line(&report.tool));

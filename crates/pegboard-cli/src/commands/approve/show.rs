@@ -39,9 +39,11 @@ pub(super) fn one(report: &PinReport) -> String {
         (_, true) => "changed, held",
         (_, false) => "changed",
     };
+    let place = if report.is_variant { ", on a client's connection" } else { "" };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let age = ago(u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(report.since) / 1000);
-    let mut shown = format!("{STRONG}{server}{STRONG:#} {STRONG}{tool}{STRONG:#}  {what} {FAINT}since {age}{FAINT:#}");
+    let mut shown =
+        format!("{STRONG}{server}{STRONG:#} {STRONG}{tool}{STRONG:#}  {what}{place} {FAINT}since {age}{FAINT:#}");
     for line in &report.diff {
         let style = match line.as_bytes().first() {
             Some(b'-') => OLD,
