@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     activity::Activity,
+    caller::Caller,
     catalog::CatalogView,
     control::{self, Control, ControlState},
     doors::{DoorContext, http, stdio},
@@ -292,6 +293,7 @@ impl Gateway {
         // A token that was removed leaves nothing behind.
         for (gone, _) in before.iter().filter(|(holder, _)| !now.iter().any(|(one, _)| one == holder)) {
             let owner = ClientOwner::Caller(gone.0 as u64);
+            self.entrance.pipeline.forwarder.suspended().forget(Caller::Token(*gone));
             self.fleet.release(owner);
             self.catalog.forget_client(owner);
         }

@@ -264,9 +264,13 @@ impl Pipeline {
                 Ok(Reply::Done)
             }
             Operation::Unsubscribe(uri) => {
-                self.entries.resource(exchange, &uri)?;
-                if let Some(session) = &exchange.session {
-                    self.sessions.unsubscribe(session, &uri).await;
+                // A resource that is no longer listed can still be followed.
+                let is_followed = match &exchange.session {
+                    Some(session) => self.sessions.unsubscribe(session, &uri).await,
+                    None => false,
+                };
+                if !is_followed {
+                    self.entries.resource(exchange, &uri)?;
                 }
                 Ok(Reply::Done)
             }

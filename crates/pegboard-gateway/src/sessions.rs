@@ -276,7 +276,7 @@ impl Sessions {
     /// Subscribes a session to a resource.
     ///
     /// # Errors
-    /// When it follows too many already.
+    /// When it follows too many already, or the server rejects the subscription.
     pub(crate) async fn subscribe(
         &self,
         session: &Arc<ClientSession>,
@@ -291,22 +291,26 @@ impl Sessions {
             }
             self.subscriptions.subscribe(&session.viewer().selection, subscriber(session), [&uri.to_owned()])
         };
-        announcing.finished().await;
+        if let Some(error) = announcing.finished().await {
+            self.unsubscribe(session, uri).await;
+            return Err(error);
+        }
         self.save(session).await;
         Ok(())
     }
 
-    /// Ends the subscription of a session to a resource.
-    pub(crate) async fn unsubscribe(&self, session: &Arc<ClientSession>, uri: &str) {
+    /// Ends the subscription of a session to a resource; returns whether there was one.
+    pub(crate) async fn unsubscribe(&self, session: &Arc<ClientSession>, uri: &str) -> bool {
         let announcing = {
             let mut followed = lock(&session.subscriptions);
             if !followed.remove(uri) {
-                return;
+                return false;
             }
             self.subscriptions.unsubscribe(subscriber(session).holder, [&uri.to_owned()])
         };
         announcing.finished().await;
         self.save(session).await;
+        true
     }
 
     /// Sets the log level of a session.
@@ -346,8 +350,11 @@ impl Sessions {
                     session.cancel(&id);
                 }
             }
-            // Roots belong to one client: connections that clients share declare none.
-            ROOTS_CHANGED => self.fleet.notify_for(owner_of(session), ROOTS_CHANGED, None),
+            // Roots belong to one client: on connections that clients share, there are none.
+            ROOTS_CHANGED => {
+                session.record_roots_change();
+                self.fleet.notify_for(owner_of(session), ROOTS_CHANGED, None);
+            }
             "notifications/initialized" | "notifications/progress" => {}
             method => {
                 tracing::debug!(session = session.owner, method = shorten(method), "unknown notification ignored");

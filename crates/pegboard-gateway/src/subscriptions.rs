@@ -15,12 +15,12 @@ use pegboard_mcp::{
     json::{Fields, Raw, raw},
     rpc::{Id, RpcError},
 };
-use pegboard_upstream::{ClientOwner, Fleet, Hello, Upstream};
+use pegboard_upstream::{ClientOwner, Fleet, UpdateSource, Upstream};
 use tokio::task::JoinHandle;
 
 use self::{
     listeners::{Listener, Listeners},
-    watches::{Key, Watches},
+    watches::{ConnectionChange, Key, Watches},
 };
 use crate::{
     bounds::Subscriptions as Uris,
@@ -37,6 +37,37 @@ use crate::{
 /// How long a client waits for servers after a change of its subscriptions: one that does not answer
 /// must not delay the others.
 const ANNOUNCE_WAIT: Duration = Duration::from_secs(5);
+
+/// Returns the URI at the server of what a client has subscribed to, if it is a resource of the server in question.
+type Resolve<'a> = dyn Fn(&Viewer, &str) -> Option<String> + 'a;
+
+/// A resource that a server has updated.
+pub(crate) struct Updated<'a> {
+    /// The URI at the server.
+    pub(crate) uri: &'a str,
+    pub(crate) resolve: &'a Resolve<'a>,
+}
+
+impl Updated<'_> {
+    /// Returns the names of the resource for a client with these subscriptions: it may have subscribed under several names,
+    /// or to a resource that this one belongs to.
+    pub(crate) fn names<'a>(&self, viewer: &Viewer, subscribed: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let (mut names, mut parent) = (Vec::new(), None::<(usize, String)>);
+        for name in subscribed {
+            let Some(known) = (self.resolve)(viewer, name) else { continue };
+            match self.uri.strip_prefix(known.as_str()) {
+                Some("") => names.push(name.to_owned()),
+                Some(rest) if rest.starts_with('/') || known.ends_with('/') => {
+                    if parent.as_ref().is_none_or(|(length, _)| *length < known.len()) {
+                        parent = Some((known.len(), format!("{name}{rest}")));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if names.is_empty() { parent.into_iter().map(|(_, name)| name).collect() } else { names }
+    }
+}
 
 /// The owner of subscriptions, which end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,14 +97,13 @@ struct Counted {
 
 /// The requests to servers after a change of subscriptions. They go on if this is dropped.
 #[derive(Debug)]
-pub(crate) struct Announcing(Option<JoinHandle<()>>);
+pub(crate) struct Announcing(Option<JoinHandle<Option<RpcError>>>);
 
 impl Announcing {
-    /// Waits until the servers have answered, at most [`ANNOUNCE_WAIT`].
-    pub(crate) async fn finished(self) {
-        if let Some(task) = self.0 {
-            let _ = tokio::time::timeout(ANNOUNCE_WAIT, task).await;
-        }
+    /// Waits until the servers have answered, at most [`ANNOUNCE_WAIT`]; returns the error of one that has rejected one of
+    /// these subscriptions.
+    pub(crate) async fn finished(self) -> Option<RpcError> {
+        tokio::time::timeout(ANNOUNCE_WAIT, self.0?).await.ok()?.ok()?
     }
 }
 
@@ -169,8 +199,10 @@ impl Subscriptions {
 
     /// Sends the servers of these subscriptions what is subscribed to now.
     fn announce(self: &Arc<Self>, changed: Vec<Counted>) -> Announcing {
-        let servers: BTreeMap<Arc<str>, Subscriber> =
-            changed.into_iter().map(|counted| (counted.key.0, counted.client)).collect();
+        let mut servers: BTreeMap<Arc<str>, (Subscriber, Vec<String>)> = BTreeMap::new();
+        for Counted { key: (server, uri), client } in changed {
+            servers.entry(server).or_insert((client, Vec::new())).1.push(uri);
+        }
         if servers.is_empty() {
             return Announcing(None);
         }
@@ -178,11 +210,16 @@ impl Subscriptions {
             return Announcing(None);
         };
         Announcing(Some(runtime.spawn(async move {
-            for (server, client) in servers {
+            let mut error = None;
+            for (server, (client, uris)) in servers {
                 let Some(upstream) = this.fleet.find(&server) else { continue };
-                upstream.apply_subscriptions(client.owner, client.era).await;
-                this.watches.apply(&upstream).await;
+                let on_their_connection = upstream.apply_subscriptions(client.owner, client.era).await;
+                let on_catalog = this.watches.apply(&upstream).await;
+                // Of the connection that the client gets updates from.
+                let mut rejected = on_their_connection.unwrap_or(on_catalog);
+                error = error.or_else(|| uris.iter().find_map(|uri| rejected.remove(uri)));
             }
+            error
         })))
     }
 
@@ -190,12 +227,19 @@ impl Subscriptions {
     /// without waiting.
     pub(crate) fn renew(self: &Arc<Self>, connected: impl Fn(&Arc<Upstream>)) {
         for upstream in self.fleet.servers().iter() {
-            let hello: Option<Arc<Hello>> = upstream.hello();
-            if hello.is_some_and(|hello| self.watches.is_new_connection(upstream, &hello)) {
-                connected(upstream);
-                let (this, upstream) = (Arc::clone(self), Arc::clone(upstream));
-                tokio::spawn(async move { this.watches.apply(&upstream).await });
+            let Some(hello) = upstream.hello() else { continue };
+            let change = self.watches.record_connection(upstream, &hello);
+            if change == ConnectionChange::Same {
+                continue;
             }
+            connected(upstream);
+            let (this, upstream) = (Arc::clone(self), Arc::clone(upstream));
+            tokio::spawn(async move {
+                this.watches.apply(&upstream).await;
+                if change == ConnectionChange::Another {
+                    upstream.report_missed_updates(UpdateSource::Catalog, this.watches.uris_of(&upstream)).await;
+                }
+            });
         }
     }
 
@@ -207,11 +251,11 @@ impl Subscriptions {
     /// Notifies the listeners that a resource has changed.
     pub(crate) fn announce_resource_update(
         &self,
-        is_it: impl Fn(&Viewer, &str) -> bool,
+        updated: &Updated<'_>,
         is_for: impl Fn(Option<ClientOwner>, Era) -> bool,
         params: &Fields,
     ) {
-        self.listeners.announce_resource_update(is_it, is_for, params);
+        self.listeners.announce_resource_update(updated, is_for, params);
     }
 
     /// Applies the current settings to the listeners.

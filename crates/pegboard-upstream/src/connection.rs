@@ -88,6 +88,8 @@ pub(crate) struct Link {
     era: OnceLock<Era>,
     calls: Calls,
     questions: Questions,
+    /// The number of questions of the server that wait for their answers.
+    open_questions: watch::Sender<usize>,
     /// The only client of the connection, if it is not shared.
     client: Option<SoleClient>,
     asks: Arc<Asks>,
@@ -112,6 +114,7 @@ impl Link {
             era: OnceLock::new(),
             calls: Calls::default(),
             questions: Questions::default(),
+            open_questions: watch::Sender::default(),
             client,
             asks,
             capabilities: Mutex::new(capabilities),

@@ -118,6 +118,11 @@ impl ConnectError {
         }
     }
 
+    /// Returns whether the server has not answered at all, which can have other reasons than the protocol.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::Closed(_) | Self::Timeout(_))
+    }
+
     /// Returns whether the server has answered, and does not speak the protocol version it was
     /// asked for. A server on a pipe that ends or stays silent does not know the question.
     pub(crate) fn is_wrong_version(&self) -> bool {

@@ -43,8 +43,8 @@ pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use presentation::{Presentation, PresentedTool, UnusedOverride};
 pub use redact::{HIDDEN, SecretFilter};
 pub use server::{
-    BreakerReport, CallClient, CallCounts, ClientLife, ClientOwner, ConnectionCounts, FailedStart, OwnTools, Report,
-    State, UpdateSource, Upstream,
+    BreakerReport, CallClient, CallCounts, ClientLife, ClientOwner, ConnectionCounts, FailedStart, OwnTools, Rejected,
+    Report, State, UpdateSource, Upstream,
 };
 pub use server_output::ServerOutput;
 pub use transport::local::{AnswerFuture, LocalClient, LocalServer};

@@ -34,6 +34,7 @@ use tokio::{
 };
 
 pub(crate) use self::subscriptions::ClientSubscriptions;
+pub use self::subscriptions::Rejected;
 pub use self::{
     client::{CallClient, ClientLife, ClientOwner, UpdateSource},
     own_tools::OwnTools,

@@ -428,7 +428,7 @@ impl Control {
             search_latency: Latency::of(&metrics.searches),
             lists: metrics.lists.load(Ordering::Relaxed),
             tokens_saved: metrics.tokens_saved.load(Ordering::Relaxed),
-            suspended_calls: self.forwarder.suspended_calls(),
+            suspended_calls: self.forwarder.suspended().count(),
         }
     }
 }

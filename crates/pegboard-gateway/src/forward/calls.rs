@@ -114,9 +114,9 @@ impl Forwarder {
         outcome
     }
 
-    /// Returns the number of calls that wait for the input of their clients.
-    pub(crate) fn suspended_calls(&self) -> usize {
-        self.suspended.count()
+    /// Returns the calls that wait for the input of their clients.
+    pub(crate) fn suspended(&self) -> &SuspendedCalls {
+        &self.suspended
     }
 
     async fn run_to_completion(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
@@ -348,7 +348,9 @@ impl ForwardError {
         Some(match self {
             Self::LimitExceeded(LimitExceeded::Rate { .. }) => RejectReason::Rate,
             Self::LimitExceeded(LimitExceeded::Busy(_)) => RejectReason::CallerBusy,
-            Self::Lost(CallError::Busy(_) | CallError::TooManyConnections { .. }) => RejectReason::ServerBusy,
+            Self::Lost(CallError::Busy(_) | CallError::ConnectionBusy | CallError::TooManyConnections { .. }) => {
+                RejectReason::ServerBusy
+            }
             Self::Lost(CallError::Tripped(_)) => RejectReason::Breaker,
             Self::Lost(CallError::ArgumentsTooLarge { .. }) => RejectReason::ArgumentBytes,
             Self::Lost(CallError::ResultTooLarge { .. }) => RejectReason::ResultBytes,

@@ -83,6 +83,16 @@ impl SuspendedCalls {
         result.to_raw()
     }
 
+    /// Drops the calls whose clients have not come back in time.
+    pub(crate) fn sweep(&self) {
+        lock(&self.by_state).retain(|_, (since, _)| since.elapsed() < RETENTION);
+    }
+
+    /// Drops the calls of a caller that has gone.
+    pub(crate) fn forget(&self, caller: Caller) {
+        lock(&self.by_state).retain(|_, (_, call)| call.bound_to.0 != caller);
+    }
+
     /// Returns the number of suspended calls.
     pub(crate) fn count(&self) -> usize {
         lock(&self.by_state).values().filter(|(since, _)| since.elapsed() < RETENTION).count()

@@ -14,6 +14,7 @@ use super::Gateway;
 use crate::{
     caller::{Caller, Viewer},
     lock,
+    subscriptions::Updated,
 };
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
@@ -70,9 +71,11 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
     let directory = gateway.catalog.directory();
     // A client may have subscribed under one of several names; the comparison is by server and
     // original URI.
-    let is_it = |viewer: &Viewer, subscribed: &str| {
-        directory.entries(&viewer.selection).resource(subscribed) == Some((Arc::clone(server), uri.clone()))
+    let resolve = |viewer: &Viewer, subscribed: &str| {
+        let found = directory.entries(&viewer.selection).resource(subscribed);
+        found.filter(|(of, _)| of == server).map(|(_, known)| known)
     };
+    let updated = Updated { uri: &uri, resolve: &resolve };
     // A client gets the updates of the connection that its calls use.
     let upstream = gateway.fleet.find(server);
     let is_for = |owner: Option<ClientOwner>, era: Era| {
@@ -84,7 +87,7 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
         }
         let viewer = session.viewer();
         let subscribed = lock(&session.subscriptions);
-        let names: Vec<String> = subscribed.iter().filter(|name| is_it(&viewer, name)).cloned().collect();
+        let names = updated.names(&viewer, subscribed.iter().map(String::as_str));
         drop(subscribed);
         for name in names {
             params.set("uri", raw(&name));
@@ -92,5 +95,5 @@ fn announce_resource_update(gateway: &Gateway, server: &Arc<str>, notice: &Notic
             session.send_or_keep(line);
         }
     }
-    gateway.subscriptions.announce_resource_update(is_it, is_for, &params);
+    gateway.subscriptions.announce_resource_update(&updated, is_for, &params);
 }

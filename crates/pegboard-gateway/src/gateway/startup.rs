@@ -80,6 +80,7 @@ pub(super) async fn sweep_sessions(gateway: Weak<Gateway>) {
         tokio::time::sleep(SWEEP.min(limit)).await;
         let Some(gateway) = gateway.upgrade() else { return };
         gateway.sessions.expire(limit);
+        gateway.entrance.pipeline.forwarder.suspended().sweep();
         gateway.results.sweep(gateway.setup().offload.as_ref());
     }
 }

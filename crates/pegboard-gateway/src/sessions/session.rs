@@ -304,6 +304,11 @@ impl ClientSession {
         self.life.send_modify(|life| life.log_level = Some(level.to_owned()));
     }
 
+    /// Records that the client's roots have changed, for connections that are being opened.
+    pub(super) fn record_roots_change(&self) {
+        self.life.send_modify(|life| life.roots_changes += 1);
+    }
+
     /// Returns what the connections to servers follow.
     pub(crate) fn life(&self) -> watch::Receiver<ClientLife> {
         self.life.subscribe()

@@ -13,6 +13,7 @@ use pegboard_mcp::{
 
 use pegboard_upstream::ClientOwner;
 
+use super::Updated;
 use crate::{bounds::Subscriptions, caller::Viewer, exchange::Outlet, lock};
 
 /// One client that listens.
@@ -89,13 +90,13 @@ impl Listeners {
     /// Notifies the listeners that want it that a resource has changed.
     pub(super) fn announce_resource_update(
         &self,
-        is_it: impl Fn(&Viewer, &str) -> bool,
+        updated: &Updated<'_>,
         is_for: impl Fn(Option<ClientOwner>, Era) -> bool,
         params: &Fields,
     ) {
         for (_, one) in lock(&self.all).iter().filter(|(_, one)| is_for(one.owner, Era::Modern)) {
-            for uri in one.uris.iter().filter(|uri| is_it(&one.viewer, uri)) {
-                one.notify("notifications/resources/updated", params.clone().with("uri", uri));
+            for uri in updated.names(&one.viewer, one.uris.iter().map(String::as_str)) {
+                one.notify("notifications/resources/updated", params.clone().with("uri", &uri));
             }
         }
     }

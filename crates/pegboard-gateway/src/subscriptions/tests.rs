@@ -81,6 +81,7 @@ async fn a_client_does_not_wait_for_a_server_that_never_answers() {
     let requests = tokio::spawn(async move {
         let _ = answered.await;
         let _ = done.send(());
+        None
     });
     let began = Instant::now();
     Announcing(Some(requests)).finished().await;
@@ -107,8 +108,10 @@ async fn a_listener_gets_what_it_asked_for() {
     subscriptions.announce_list_change("notifications/prompts/list_changed", |_| true);
     subscriptions.announce_list_change("notifications/tools/list_changed", |_| false);
     subscriptions.announce_list_change("notifications/tools/list_changed", |_| true);
-    subscriptions.announce_resource_update(|_, uri| uri == "toy://other", |_, _| true, &Fields::new());
-    subscriptions.announce_resource_update(|_, uri| uri == URI, |_, _| true, &Fields::new());
+    let resolve = |_: &Viewer, name: &str| Some(name.to_owned());
+    for uri in ["toy://other", URI] {
+        subscriptions.announce_resource_update(&Updated { uri, resolve: &resolve }, |_, _| true, &Fields::new());
+    }
     let (changed, updated) = (next(&mut messages).await, next(&mut messages).await);
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(
@@ -135,4 +138,21 @@ async fn listeners_end_with_the_gateway() {
     parts.shutdown.stopping.send_replace(true);
     let ended = tokio::time::timeout(PATIENCE, listening).await.expect("in time");
     assert!(ended.is_ok());
+}
+
+#[tokio::test]
+async fn an_update_has_the_name_that_its_client_knows() {
+    let parts = TestParts::new(Vec::new(), GatewaySettings::default()).await;
+    let viewer = parts.viewer(Caller::Anybody);
+    let check = |uri: &str, subscribed: &[&str], expected: &[&str]| {
+        let resolve = |_: &Viewer, name: &str| name.strip_prefix("one+").map(str::to_owned);
+        let names = Updated { uri, resolve: &resolve }.names(&viewer, subscribed.iter().copied());
+        assert_eq!(names, expected, "{uri} {subscribed:?}");
+    };
+    check("toy://a", &["one+toy://a", "two+toy://a", "one+toy://b"], &["one+toy://a"]);
+    check("toy://a/b/c", &["one+toy://a", "one+toy://a/b", "one+toy://x"], &["one+toy://a/b/c"]);
+    check("toy://a/b", &["one+toy://a", "one+toy://a/b"], &["one+toy://a/b"]);
+    check("toy://a/b", &["one+toy://a/"], &["one+toy://a/b"]);
+    check("toy://ab", &["one+toy://a"], &[]);
+    check("toy://a", &["one+toy://a/b"], &[]);
 }

@@ -5,12 +5,23 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pegboard_upstream::{Hello, Upstream};
+use pegboard_upstream::{Hello, Rejected, Upstream};
 
 use crate::lock;
 
 /// A resource: its server, and its URI there.
 pub(super) type Key = (Arc<str>, String);
+
+/// What a connection of a server is beside the one that was known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionChange {
+    /// It is the first one.
+    First,
+    /// It is the same.
+    Same,
+    /// The server was connected again.
+    Another,
+}
 
 /// The subscribed resources, each with the number of its subscribers.
 #[derive(Debug, Default)]
@@ -36,21 +47,24 @@ impl Watches {
     }
 
     /// Makes the subscriptions known to a server.
-    pub(super) async fn apply(&self, upstream: &Upstream) {
-        upstream.watch_resources(|| self.uris_of(upstream)).await;
+    pub(super) async fn apply(&self, upstream: &Upstream) -> Rejected {
+        upstream.watch_resources(|| self.uris_of(upstream)).await
     }
 
     /// Returns the subscribed resources of a server.
-    fn uris_of(&self, upstream: &Upstream) -> BTreeSet<String> {
+    pub(super) fn uris_of(&self, upstream: &Upstream) -> BTreeSet<String> {
         let name: Arc<str> = upstream.name().into();
         let watched = lock(&self.watched);
         let from_server = watched.range((Arc::clone(&name), String::new())..).map(|(key, _)| key);
         from_server.take_while(|(server, _)| *server == name).map(|(_, uri)| uri.clone()).collect()
     }
 
-    /// Returns whether a server was reconnected, and records the connection.
-    pub(super) fn is_new_connection(&self, upstream: &Upstream, hello: &Arc<Hello>) -> bool {
-        let old = lock(&self.known_to).insert(upstream.name().into(), Arc::clone(hello));
-        old.is_none_or(|old| !Arc::ptr_eq(&old, hello))
+    /// Records the connection of a server.
+    pub(super) fn record_connection(&self, upstream: &Upstream, hello: &Arc<Hello>) -> ConnectionChange {
+        match lock(&self.known_to).insert(upstream.name().into(), Arc::clone(hello)) {
+            None => ConnectionChange::First,
+            Some(old) if Arc::ptr_eq(&old, hello) => ConnectionChange::Same,
+            Some(_) => ConnectionChange::Another,
+        }
     }
 }

@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use pegboard_core::Selection;
@@ -223,7 +222,13 @@ impl LocalServer for Counter {
                     Ok(raw(&json!({"tools": tools})))
                 }
                 "tools/call" => self.call(fields).await,
-                "resources/list" => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
+                "resources/list" => {
+                    let resources = ["toy://text", "toy://closed"].map(|uri| json!({"uri": uri, "name": uri}));
+                    Ok(raw(&json!({"resources": resources})))
+                }
+                "resources/subscribe" if fields.text("uri").as_deref() == Some("toy://closed") => {
+                    Err(RpcError::new(RpcError::INVALID_PARAMS, "it is closed"))
+                }
                 "resources/subscribe" => {
                     self.subscribed.fetch_add(1, Ordering::SeqCst);
                     Ok(raw(&json!({})))
@@ -751,6 +756,25 @@ async fn updates_come_from_the_connection_of_the_clients_calls() {
 }
 
 #[tokio::test]
+async fn a_subscription_that_the_server_rejects_is_rejected() {
+    for mode in [ConnectionMode::Own, ConnectionMode::Shared] {
+        let world = world(&Shop::new(&[Era::Legacy]), mode).await;
+        let ann = world.legacy().await;
+        for has_connection in [false, true] {
+            for _ in 0..2 {
+                let rejected = ann.request("resources/subscribe", json!({"uri": "toy://closed"})).await;
+                assert_eq!(rejected["error"]["message"], "it is closed", "{mode:?} {has_connection}");
+            }
+            assert_eq!(ann.request("resources/subscribe", json!({"uri": "toy://text"})).await["result"], json!({}));
+            assert_eq!(count(&ann).await, if has_connection { "2" } else { "1" });
+        }
+        let mut stream = ann.stream().await;
+        assert_eq!(ann.call("update", "{}").await, "updated");
+        assert_eq!(stream.message().await["method"], "notifications/resources/updated");
+    }
+}
+
+#[tokio::test]
 async fn subscriptions_outlive_a_server_that_is_replaced() {
     let shop = Shop::new(&[Era::Legacy]);
     let world = world(&shop, ConnectionMode::Own).await;
@@ -760,18 +784,11 @@ async fn subscriptions_outlive_a_server_that_is_replaced() {
     // Another program under the same name.
     let other = Shop::new(&[Era::Legacy]);
     world.gateway.reconfigure(vec![other.config(ConnectionMode::Own)], plain(), None).await;
-    // Until it has listed what it has, calls are rejected and updates are lost. It fails calls on connections that
-    // were not subscribed.
-    let update = async {
-        loop {
-            ann.call("update", "{}").await;
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let arrives = async { while stream.message().await["method"] != "notifications/resources/updated" {} };
-    tokio::select! {
-        () = arrives => {}
-        () = update => {}
-    }
+    let mut is_updated = async || while stream.message().await["method"] != "notifications/resources/updated" {};
+    // What has changed before the subscription was made again is not known.
+    is_updated().await;
+    // It fails calls on connections that were not subscribed.
+    until("the new server is called", async || ann.call("update", "{}").await == "updated").await;
+    is_updated().await;
     assert_eq!(other.open(), 1, "on the connection of the client");
 }

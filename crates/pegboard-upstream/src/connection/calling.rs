@@ -13,7 +13,7 @@ impl Link {
     pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Outcome {
         let (id, answered) = self.calls.begin(call.owner, call.events.clone())?;
         let timeout = call.timeout;
-        // A greeting is never taken back.
+        // A handshake is never cancelled.
         let is_greeting = call.is_greeting();
         let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false, is_greeting };
         let sending = self.send(call.into_message(id, self.era(), || self.capabilities()));
@@ -63,18 +63,18 @@ impl Drop for CancelOnDrop<'_> {
         if self.is_done || (self.is_greeting && self.task.is_none()) {
             return self.link.calls.forget(self.id);
         }
-        self.link.calls.take_back(self.id);
+        self.link.calls.cancel(self.id);
         if let Some(task) = &self.task {
             // Ends the call's own stream, which is how modern HTTP says it.
             task.abort();
         }
-        let is_told_by_stream = matches!(self.link.outbound, Outbound::Http(_) | Outbound::Local(_))
+        let cancels_by_closing_stream = matches!(self.link.outbound, Outbound::Http(_) | Outbound::Local(_))
             && self.link.era() == Some(Era::Modern);
-        if is_told_by_stream || self.link.close_reason().is_some() {
+        if cancels_by_closing_stream || self.link.close_reason().is_some() {
             return;
         }
         let (link, id) = (Arc::clone(self.link), self.id);
-        // Dropped outside the runtime there is nobody left to tell.
+        // Outside the runtime, nothing can be sent any more.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             let params = Fields::new().with("requestId", &id).with("reason", "the call was cancelled");

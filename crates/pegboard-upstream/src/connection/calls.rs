@@ -14,7 +14,7 @@ use super::{CallError, CallEvent};
 use crate::queue;
 
 /// How long a server may still work on a cancelled call.
-const HAUNTING: Duration = Duration::from_secs(60);
+const CANCELLED_RETENTION: Duration = Duration::from_secs(60);
 
 /// The outcome of a call.
 pub(super) type Outcome = Result<Raw, CallError>;
@@ -33,7 +33,7 @@ struct Work {
     closed: Option<Arc<str>>,
     last: u64,
     pending: HashMap<u64, Pending>,
-    ghosts: HashMap<u64, CancelledCall>,
+    cancelled: HashMap<u64, CancelledCall>,
     /// The last answer to a call, and the last one in another conversation.
     answered: [Option<AnsweredCall>; 2],
 }
@@ -83,7 +83,7 @@ impl Calls {
     pub(super) fn settle(&self, id: u64, outcome: Outcome) -> bool {
         let mut work = lock(&self.0);
         let Some(pending) = work.pending.remove(&id) else {
-            work.ghosts.remove(&id);
+            work.cancelled.remove(&id);
             return false;
         };
         if pending.events.is_some() {
@@ -113,12 +113,13 @@ impl Calls {
     }
 
     /// Cancels a call that the server may still work on.
-    pub(super) fn take_back(&self, id: u64) {
+    pub(super) fn cancel(&self, id: u64) {
         let mut work = lock(&self.0);
         work.remove_old_cancelled();
         let pending = work.pending.remove(&id);
-        if let Some(pending) = &pending {
-            work.ghosts.insert(id, CancelledCall { owner: pending.owner, since: Instant::now() });
+        // A server asks nothing about a call of the gateway itself.
+        if let Some(pending) = pending.as_ref().filter(|pending| pending.events.is_some()) {
+            work.cancelled.insert(id, CancelledCall { owner: pending.owner, since: Instant::now() });
         }
         drop(work);
         drop(pending);
@@ -197,8 +198,8 @@ impl Work {
         let listening = self.pending.iter().filter_map(|(id, call)| Some((*id, call.owner, call.events.as_ref()?)));
         let (latest, owner, events) = listening.clone().max_by_key(|(id, ..)| *id)?;
         let is_shared = listening.map(|(_, other, _)| other).any(|other| other != owner);
-        let is_haunted = self.ghosts.values().any(|ghost| ghost.owner != owner);
-        (!is_shared && !is_haunted).then(|| (latest, owner, events.clone()))
+        let has_cancelled_of_others = self.cancelled.values().any(|call| call.owner != owner);
+        (!is_shared && !has_cancelled_of_others).then(|| (latest, owner, events.clone()))
     }
 
     /// Records that a call of a conversation was answered. Two conversations are enough to know
@@ -214,7 +215,7 @@ impl Work {
 
     /// Removes cancelled calls after the time that servers get to notice.
     fn remove_old_cancelled(&mut self) {
-        self.ghosts.retain(|_, ghost| ghost.since.elapsed() < HAUNTING);
+        self.cancelled.retain(|_, call| call.since.elapsed() < CANCELLED_RETENTION);
     }
 }
 
@@ -226,13 +227,13 @@ mod tests {
         calls.begin(owner, events.cloned()).expect("it is open")
     }
 
-    /// Begins calls of these conversations, takes some back, and asks whose a message is.
+    /// Begins calls of these conversations, cancels some, and asks whose a message is.
     #[track_caller]
-    fn check(owners: &[u64], taken_back: &[u64], expected: Option<u64>) {
+    fn check(owners: &[u64], cancelled: &[u64], expected: Option<u64>) {
         let calls = Calls::default();
         let (events, _heard) = queue::channel(1);
         let answers: Vec<_> = owners.iter().map(|owner| begun(&calls, *owner, Some(&events))).collect();
-        taken_back.iter().for_each(|id| calls.take_back(*id));
+        cancelled.iter().for_each(|id| calls.cancel(*id));
         assert_eq!(calls.caller(None).map(|(id, _)| id), expected, "{answers:?}");
     }
 
@@ -246,15 +247,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_was_taken_back_haunts_other_conversations_for_a_while() {
+    async fn a_cancelled_call_keeps_messages_from_other_conversations_for_a_while() {
         check(&[7, 8], &[2], None);
         let calls = Calls::default();
         let (events, _heard) = queue::channel(1);
         let _first = begun(&calls, 7, Some(&events));
         let (second, _answered) = begun(&calls, 8, Some(&events));
-        calls.take_back(second);
+        calls.cancel(second);
         assert!(calls.caller(None).is_none());
-        tokio::time::advance(HAUNTING).await;
+        tokio::time::advance(CANCELLED_RETENTION).await;
         assert!(calls.caller(None).is_some());
     }
 
@@ -288,12 +289,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_lays_the_ghost_of_its_call() {
+    async fn an_answer_to_a_cancelled_call_ends_its_effect() {
         let calls = Calls::default();
         let (events, _heard) = queue::channel(1);
         let _first = begun(&calls, 7, Some(&events));
         let (second, _answered) = begun(&calls, 8, Some(&events));
-        calls.take_back(second);
+        calls.cancel(second);
         assert!(!calls.settle(second, Err(CallError::SessionExpired)));
         assert!(calls.caller(None).is_some());
     }
@@ -315,14 +316,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_that_are_taken_back_one_after_another_are_not_all_remembered() {
+    async fn calls_that_are_cancelled_one_after_another_are_not_all_remembered() {
         let calls = Calls::default();
+        let (events, _heard) = queue::channel(1);
         for _ in 0..3 {
-            let (id, _answered) = begun(&calls, 7, None);
-            calls.take_back(id);
-            tokio::time::advance(HAUNTING).await;
+            let (id, _answered) = begun(&calls, 7, Some(&events));
+            calls.cancel(id);
+            tokio::time::advance(CANCELLED_RETENTION).await;
         }
-        assert_eq!(lock(&calls.0).ghosts.len(), 1);
+        assert_eq!(lock(&calls.0).cancelled.len(), 1);
+        let (id, _answered) = begun(&calls, 8, None);
+        calls.cancel(id);
+        assert!(lock(&calls.0).cancelled.is_empty(), "nothing is asked about a call of the gateway itself");
     }
 
     #[tokio::test]

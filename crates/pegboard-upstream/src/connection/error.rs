@@ -44,6 +44,9 @@ pub enum CallError {
     /// The call was not sent: the concurrency limit is reached.
     #[error("concurrency limit of the server reached (`maxConcurrent`): {0}")]
     Busy(Busy),
+    /// The call was not sent: another call of the client used its own connection all the time.
+    #[error("the client's own connection to the server served another call for the whole time limit (`callTimeout`)")]
+    ConnectionBusy,
     /// The call was not sent: the client needs a connection of its own, and there are too many.
     #[error(
         "connection limit of the server reached: {most} connections of single clients are open (`pegboard.maxConnections`)"
@@ -89,6 +92,7 @@ impl CallError {
             Self::NotRunning(_)
                 | Self::Held
                 | Self::Busy(_)
+                | Self::ConnectionBusy
                 | Self::TooManyConnections { .. }
                 | Self::ArgumentsTooLarge { .. }
                 | Self::Tripped(_)
@@ -117,7 +121,7 @@ impl CallError {
             Self::Unreachable(_) => "unreachable",
             Self::Tripped(_) => "tripped",
             Self::Held => "held",
-            Self::Busy(_) | Self::TooManyConnections { .. } => "busy",
+            Self::Busy(_) | Self::ConnectionBusy | Self::TooManyConnections { .. } => "busy",
             Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
             Self::Garbled(_) => "garbled",
         }

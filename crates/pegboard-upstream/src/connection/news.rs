@@ -15,6 +15,8 @@ pub(crate) struct News {
     /// that a flood of those cannot displace one.
     changed: Mutex<BTreeSet<ListKind>>,
     changes: Notify,
+    /// Signals that updates of resources were missed.
+    missed: Notify,
     /// How often the server has accepted a subscription.
     agreements: watch::Sender<u64>,
     /// The resources for which the server has accepted a subscription.
@@ -26,6 +28,17 @@ impl News {
     pub(crate) fn lists_changed(&self, kinds: &[ListKind]) {
         lock(&self.changed).extend(kinds);
         self.changes.notify_one();
+    }
+
+    /// Records that the server could not announce anything for a while.
+    pub(crate) fn missed(&self) {
+        self.lists_changed(&ListKind::ALL);
+        self.missed.notify_one();
+    }
+
+    /// Waits until updates of resources were missed.
+    pub(crate) async fn missed_updates(&self) {
+        self.missed.notified().await;
     }
 
     /// Waits until lists have changed, and returns their kinds.

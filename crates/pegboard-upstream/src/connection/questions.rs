@@ -83,6 +83,7 @@ struct Asking {
 impl Asking {
     fn new(link: &Arc<Link>, call: Option<u64>) -> Self {
         call.inspect(|call| link.calls.asked(*call));
+        link.open_questions.send_modify(|count| *count += 1);
         Self { link: Arc::clone(link), call }
     }
 }
@@ -92,10 +93,21 @@ impl Drop for Asking {
         if let Some(call) = self.call {
             self.link.calls.replied(call);
         }
+        self.link.open_questions.send_modify(|count| *count -= 1);
     }
 }
 
 impl Link {
+    /// Returns whether a question of the server waits for its answer.
+    pub(crate) fn has_open_question(&self) -> bool {
+        *self.open_questions.borrow() > 0
+    }
+
+    /// Waits until a question of the server waits for its answer.
+    pub(crate) async fn wait_for_question(&self) {
+        let _ = self.open_questions.subscribe().wait_for(|count| *count > 0).await;
+    }
+
     /// Handles a question; `related` is the call on whose own stream it came.
     pub(super) fn asked(self: &Arc<Self>, id: &Id, method: String, params: Option<Raw>, related: Option<u64>) {
         let start = || {

@@ -3,7 +3,7 @@
 use pegboard_mcp::{era::Era, json::Raw};
 use tokio::sync::watch;
 
-use crate::{connection::CallEvent, queue};
+use crate::{capabilities::Capabilities, connection::CallEvent, queue};
 
 /// The owner of connections, as the program that accepts clients knows it. It must come from what
 /// was authenticated, never from what a client says of itself.
@@ -20,6 +20,8 @@ pub enum ClientOwner {
 pub struct ClientLife {
     /// The log level that it has set.
     pub log_level: Option<String>,
+    /// How often its roots have changed.
+    pub roots_changes: u64,
     /// Whether it has gone, with its connections.
     pub has_ended: bool,
 }
@@ -53,10 +55,9 @@ impl CallClient {
         self.owner.map_or(ConnectionKey::Lease, client)
     }
 
-    /// Returns whether a connection serves one call of the client at a time. A modern client is
-    /// asked by the result of a call, which must be the call that the question is about.
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.era == Era::Modern
+    /// Returns whether a server can ask the client by the result of a call.
+    pub(super) fn is_asked_by_result(&self) -> bool {
+        self.era == Era::Modern && Capabilities::of(&self.capabilities).questions() != Capabilities::default()
     }
 }
 

@@ -47,15 +47,27 @@ const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REASON: usize = 2000;
 
 /// Whether a server whose catalog connection is modern speaks the legacy protocol too.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LegacySupport {
     /// It was not tried yet, or it does.
     #[default]
     Possible,
     /// The server has refused it.
     Refused,
-    /// An attempt failed; the next one is due then.
+    /// An attempt failed; the next one is due then. A server that does not answer to that either does not speak it.
     FailedUntil(Instant),
+}
+
+impl LegacySupport {
+    /// Returns what is known after an attempt that failed.
+    fn after(self, error: &ConnectError) -> Self {
+        match self {
+            // A busy machine can be the reason, too.
+            Self::Possible if error.is_silence() => Self::FailedUntil(Instant::now() + RETRY_LEGACY),
+            _ if error.is_wrong_version() => Self::Refused,
+            _ => Self::FailedUntil(Instant::now() + RETRY_LEGACY),
+        }
+    }
 }
 
 /// A connection to be opened.
@@ -66,6 +78,8 @@ struct Plan {
     log_level: Option<String>,
     /// What changes while the only client is there.
     life: Option<watch::Receiver<ClientLife>>,
+    /// How often its roots had changed when the connection was planned.
+    roots_changes: u64,
 }
 
 impl Plan {
@@ -75,6 +89,10 @@ impl Plan {
             Some(mut life) => _ = life.wait_for(|life| life.has_ended).await,
             None => std::future::pending().await,
         }
+    }
+
+    fn has_new_roots(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.borrow().roots_changes != self.roots_changes)
     }
 
     fn has_client_ended(&self) -> bool {
@@ -101,8 +119,9 @@ impl Upstream {
             let (in_use, is_new) = match self.pool.reserve(wanted) {
                 // One that is being closed counts until its process is gone. Another call may take its
                 // place meanwhile, and leave another one.
-                Err(full) if full.is_making_room => {
-                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + ROOM_TIMEOUT);
+                Err(full) if full.is_making_room || full.is_busy => {
+                    let limit = if full.is_busy { self.config.timeouts.call } else { ROOM_TIMEOUT };
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
                     tokio::time::timeout_at(deadline, self.pool.has_room(wanted)).await.map_err(|_| full)?;
                     continue;
                 }
@@ -190,6 +209,7 @@ impl Upstream {
                 client: Some(SoleClient { opening: client.events.clone(), inbox: client.inbox.clone() }),
                 log_level: client.log_level.clone(),
                 life: client.life.clone(),
+                roots_changes: client.life.as_ref().map_or(0, |life| life.borrow().roots_changes),
             },
             ConnectionKey::Catalog | ConnectionKey::Shared(_) => Plan {
                 era,
@@ -197,6 +217,7 @@ impl Upstream {
                 client: None,
                 log_level: lock(&self.shared_log_level).clone(),
                 life: None,
+                roots_changes: 0,
             },
         }
     }
@@ -223,7 +244,13 @@ impl Upstream {
         };
         let (mut connection, _listening) = match opened.unwrap_or(Err(ConnectError::Timeout(limit))) {
             Ok(connection) => connection,
-            Err(error) => return slot.set_failed(self.open_failure(&plan, &error)),
+            Err(error) => {
+                let failure = tokio::select! {
+                    failure = self.open_failure(&plan, error) => failure,
+                    _ = stop.wait_for(|stop| *stop) => return,
+                };
+                return slot.set_failed(failure);
+            }
         };
         let (server, kind, protocol) = (self.name(), slot.key.kind(), connection.hello.version.clone());
         tracing::debug!(server, kind, protocol, "connection opened");
@@ -231,6 +258,10 @@ impl Upstream {
         let set_up = async {
             self.set_open_when_subscribed(&slot, &connection.link, &connection.hello).await;
             self.renew_log_level(&slot, &plan, &connection.link, &connection.hello).await;
+            // A change while it was opened. Later ones find it open.
+            if plan.has_new_roots() {
+                let _ = connection.link.notify("notifications/roots/list_changed", None).await;
+            }
         };
         // The server may take long to answer. Where the connection is to end, it is closed below.
         tokio::select! {
@@ -303,6 +334,11 @@ impl Upstream {
                     Some(notice) => self.pass_on(slot, notice),
                     None => return,
                 },
+                () = link.news.missed_updates() => {
+                    if let Some(source) = slot.key.source() {
+                        self.report_missed_updates(source, self.subscriptions_on(source)).await;
+                    }
+                }
                 kinds = link.news.changed_lists() => match slot.key {
                     // What calls of its clients have changed, the catalog connection may not know.
                     ConnectionKey::Shared(_) => {
@@ -344,10 +380,7 @@ impl Upstream {
         slot: &Slot,
         plan: &Plan,
     ) -> Result<(OpenConnection, Option<Listening>), ConnectError> {
-        let another = match &self.config.transport {
-            TransportConfig::Local(server) => server.another().map(TransportConfig::Local),
-            _ => None,
-        };
+        let another = self.another_local();
         let opening = Opening {
             era: plan.era,
             transport: another.as_ref().unwrap_or(&self.config.transport),
@@ -369,29 +402,61 @@ impl Upstream {
         Ok((connection, listening))
     }
 
+    /// Returns the transport of one more connection to a server inside this process.
+    fn another_local(&self) -> Option<TransportConfig> {
+        match &self.config.transport {
+            TransportConfig::Local(server) => server.another().map(TransportConfig::Local),
+            TransportConfig::Stdio { .. } | TransportConfig::Http { .. } => None,
+        }
+    }
+
     /// Returns why a connection was not opened, and remembers that a server does not speak the
     /// legacy protocol.
-    fn open_failure(&self, plan: &Plan, error: &ConnectError) -> OpenFailure {
-        let reason = text::brief(&self.redactor.redact(&why_not_connected(error)), MAX_REASON);
+    async fn open_failure(&self, plan: &Plan, error: ConnectError) -> OpenFailure {
+        let reason = text::brief(&self.redactor.redact(&why_not_connected(&error)), MAX_REASON);
         let is_other_era = plan.era == Some(Era::Legacy) && self.hello().is_some_and(|hello| hello.era == Era::Modern);
         let server = self.name();
-        if !is_other_era {
-            tracing::warn!(server, reason, "connection for a client failed");
-            return OpenFailure::Reason(reason.into());
-        }
-        // What a client has declared may be the reason: its error must not decide for the others.
-        if plan.client.is_some() && !error.is_unknown_protocol() {
-            tracing::warn!(server, reason, "connection for a client failed");
-            return OpenFailure::Reason(reason.into());
-        }
-        *lock(&self.legacy_support) = if error.is_wrong_version() {
-            tracing::debug!(server, reason, "server does not speak the legacy protocol");
-            LegacySupport::Refused
-        } else {
-            tracing::warn!(server, reason, retry_in = ?RETRY_LEGACY, "legacy connection failed; using the modern one");
-            LegacySupport::FailedUntil(Instant::now() + RETRY_LEGACY)
+        let error = match &plan.client {
+            _ if !is_other_era => None,
+            // What a client has declared may be the reason: its error must not decide for the others.
+            Some(_) if !error.is_unknown_protocol() => None,
+            Some(_) if error.is_silence() => self.probe_legacy(plan).await,
+            _ => Some(error),
         };
+        let Some(error) = error else {
+            tracing::warn!(server, reason, "connection for a client failed");
+            return OpenFailure::Reason(reason.into());
+        };
+        let mut support = lock(&self.legacy_support);
+        *support = support.after(&error);
+        match *support {
+            LegacySupport::Refused => tracing::debug!(server, reason, "server does not speak the legacy protocol"),
+            _ => {
+                tracing::warn!(server, reason, retry_in = ?RETRY_LEGACY, "legacy connection failed; using the modern one")
+            }
+        }
         OpenFailure::Era
+    }
+
+    /// Tries the legacy protocol for a client that can be asked for nothing; returns the error if that fails.
+    async fn probe_legacy(&self, plan: &Plan) -> Option<ConnectError> {
+        let another = self.another_local();
+        let opening = Opening {
+            era: Some(Era::Legacy),
+            transport: another.as_ref().unwrap_or(&self.config.transport),
+            capabilities: Capabilities::default().to_raw(),
+            client: None,
+            output: Arc::default(),
+        };
+        let limit = self.open_timeout(plan);
+        match tokio::time::timeout(limit, self.open(opening)).await {
+            Ok(Ok(connection)) => {
+                connection.close("no longer needed".to_owned()).await;
+                None
+            }
+            Ok(Err(error)) => Some(error),
+            Err(_) => Some(ConnectError::Timeout(limit)),
+        }
     }
 
     /// Waits a while until a client can have the connection of its calls. One that was given up counts
@@ -403,7 +468,14 @@ impl Upstream {
 
     fn wanted(&self, key: ConnectionKey, client: &CallClient) -> Wanted {
         let limit = PoolLimit { most: self.config.connections.max, party: client.party };
-        Wanted { key, is_exclusive: client.is_exclusive(), limit }
+        Wanted { key, is_exclusive: self.is_exclusive(client), limit }
+    }
+
+    /// Returns whether a connection serves one call of the client at a time. A question on a legacy connection does not say
+    /// which call it is about, and a modern client gets it as the result of that call.
+    fn is_exclusive(&self, client: &CallClient) -> bool {
+        let is_legacy = || self.hello().is_some_and(|hello| self.era_for(client.era, hello.era) == Era::Legacy);
+        client.is_asked_by_result() && self.asks.has_asked() && is_legacy()
     }
 
     /// Closes the connections that belong to a client which has gone.
@@ -465,5 +537,27 @@ impl Drop for Leaving<'_> {
         {
             self.upstream.own_tool_lists.forget(owner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_silent_once_is_tried_again() {
+        let later = LegacySupport::FailedUntil(Instant::now() + RETRY_LEGACY);
+        let (closed, timeout) = (|| ConnectError::Closed("ended".into()), || ConnectError::Timeout(RETRY_LEGACY));
+        let check = |before: LegacySupport, error: ConnectError, expected: LegacySupport| {
+            assert_eq!(before.after(&error), expected, "{before:?} {error}");
+        };
+        check(LegacySupport::Possible, closed(), later);
+        check(LegacySupport::Possible, timeout(), later);
+        check(later, closed(), LegacySupport::Refused);
+        check(later, timeout(), LegacySupport::Refused);
+        check(LegacySupport::Possible, ConnectError::Version("9".to_owned()), LegacySupport::Refused);
+        let unavailable = || ConnectError::Refused(CallError::Status { status: 503 });
+        check(LegacySupport::Possible, unavailable(), later);
+        check(later, unavailable(), later);
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    FailedStart, StartPhase, State, Upstream,
+    FailedStart, StartPhase, State, UpdateSource, Upstream,
     opening::{Listening, OpenConnection, Opening, STEADY, pause, process_ended},
     why_not_connected,
 };
@@ -425,6 +425,11 @@ impl Upstream {
                 notice = noticed.recv() => {
                     let Some(notice) = notice else { return };
                     let _ = self.context.notices.try_send((Arc::clone(&name), notice));
+                    continue;
+                }
+                () = link.news.missed_updates() => {
+                    let uris = self.watched.borrow().clone();
+                    self.report_missed_updates(UpdateSource::Catalog, uris).await;
                     continue;
                 }
                 kinds = link.news.changed_lists() => kinds,

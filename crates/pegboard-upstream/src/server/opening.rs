@@ -21,7 +21,6 @@ use crate::{
     connection::{Call, CallError, Link, LinkSettings, Notice, SoleClient},
     environment::Environment,
     handshake::{self, Closing, ConnectError, ConnectOptions, Connected, Hello},
-    listing::ListKind,
     server_output::OutputLog,
     transport::stdio::Process,
 };
@@ -162,7 +161,7 @@ async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver
                     is_agreed = true;
                     // Before the first stream nothing was missed: lists are asked for once it is open.
                     if std::mem::take(&mut has_gap) {
-                        link.news.lists_changed(&ListKind::ALL);
+                        link.news.missed();
                     }
                 }
             }

@@ -26,6 +26,9 @@ use crate::{
 /// tools; others are held where unapproved tools are, and are not offered for approval.
 const MAX_REVIEWED: usize = 1000;
 
+/// Maximum number of lists of one owner; the oldest makes room.
+const MAX_LISTS: usize = 16;
+
 /// How the tools on the connection of one client differ from those of the server's catalog connection.
 #[derive(Debug, Default)]
 pub struct OwnTools {
@@ -66,9 +69,9 @@ impl OwnTools {
 /// The tools that only the connections of single clients have, by client.
 #[derive(Debug, Default)]
 pub(super) struct OwnToolLists {
-    /// One for each owner: a token that declares other capabilities replaces its list.
-    clients: Mutex<HashMap<ClientOwner, (ClientId, Arc<OwnTools>)>>,
-    /// The number of clients, so that requests need no lock where there are none.
+    /// The lists of each owner, the newest last: a token can be used by clients with different capabilities.
+    clients: Mutex<HashMap<ClientOwner, Vec<(ClientId, Arc<OwnTools>)>>>,
+    /// The number of owners, so that requests need no lock where there are none.
     count: AtomicUsize,
     /// All such tools, as a client got them last, for approval.
     reviewed: Mutex<BTreeMap<String, Item>>,
@@ -80,25 +83,30 @@ impl OwnToolLists {
     /// Sets the tools of a client; returns whether they are others now.
     fn set(&self, client: ClientId, own: OwnTools) -> bool {
         let mut clients = lock(&self.clients);
-        let known = clients.get(&client.owner).filter(|(id, _)| *id == client);
+        let lists = clients.entry(client.owner).or_default();
+        let known = lists.iter().find(|(id, _)| *id == client);
         let is_same = known.map_or(own.is_empty(), |(_, known)| known.is_same(&own));
-        if is_same {
-            return false;
+        if !is_same {
+            lists.retain(|(id, _)| *id != client);
+            if !own.is_empty() {
+                lists.push((client, Arc::new(own)));
+            }
+            let surplus = lists.len().saturating_sub(MAX_LISTS);
+            lists.drain(..surplus);
         }
-        match own.is_empty() {
-            true => clients.remove(&client.owner),
-            false => clients.insert(client.owner, (client, Arc::new(own))),
-        };
+        clients.retain(|_, lists| !lists.is_empty());
         self.count.store(clients.len(), Ordering::Relaxed);
-        true
+        !is_same
     }
 
     fn find(&self, owner: ClientOwner, capabilities: impl FnOnce() -> Raw) -> Option<Arc<OwnTools>> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let (id, own) = lock(&self.clients).get(&owner).cloned()?;
-        (id == ClientId::new(owner, &capabilities())).then_some(own)
+        let clients = lock(&self.clients);
+        let lists = clients.get(&owner)?;
+        let client = ClientId::new(owner, &capabilities());
+        lists.iter().find(|(id, _)| *id == client).map(|(_, own)| Arc::clone(own))
     }
 
     /// Removes the tools of a client that is gone.
@@ -215,7 +223,13 @@ mod tests {
         assert!(lists.set(id, own(&["a"])) && !lists.set(id, own(&["a"])));
         assert_eq!(lists.find(ann, capabilities).expect("a list").tools[0].key, "a");
         assert!(lists.find(bob, capabilities).is_none());
-        assert!(lists.find(ann, || raw(&json!({"roots": {}}))).is_none(), "another connection");
+        let roots = || raw(&json!({"roots": {}}));
+        assert!(lists.find(ann, roots).is_none(), "another connection");
+        let with_roots = ClientId::new(ann, &roots());
+        assert!(lists.set(with_roots, own(&["b"])) && lists.set(with_roots, own(&["c"])));
+        assert_eq!(lists.find(ann, roots).expect("a list").tools[0].key, "c");
+        assert_eq!(lists.find(ann, capabilities).expect("a list").tools[0].key, "a", "both have theirs");
+        assert!(lists.set(with_roots, own(&[])) && lists.find(ann, roots).is_none());
         lists.forget(bob);
         assert!(lists.find(ann, capabilities).is_some());
         lists.forget(ann);

@@ -13,14 +13,14 @@ use crate::{
     pins::{Offered, PinKind, PinReport, Pins, Review},
 };
 
-/// How often it is looked whether something was approved; and the shortest time between two
-/// writes of what waits, for servers whose tools change all the time.
-const LOOK: Duration = Duration::from_secs(1);
+/// The interval of checks for new approvals, and the shortest time between two writes of waiting tools, for servers whose
+/// tools change all the time.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tools that are named in the log; the others are counted.
-const MAX_TOLD: usize = 10;
+/// Maximum number of tools that are named in the log; others are counted.
+const MAX_LOGGED: usize = 10;
 
-/// What is known of a server's approvals.
+/// The approvals of a server, as of the last review.
 #[derive(Debug, Default)]
 pub(super) struct Pinned {
     reports: Arc<Vec<PinReport>>,
@@ -30,33 +30,33 @@ pub(super) struct Pinned {
 }
 
 impl Upstream {
-    /// What of its tools waits for approval.
+    /// Returns the tools that wait for approval.
     pub fn pins(&self) -> Arc<Vec<PinReport>> {
         Arc::clone(&lock(&self.pinned).reports)
     }
 
-    /// Where its approvals are kept, if anybody looks at them.
+    /// Returns the approvals, if the tools of the server are compared with them.
     pub(super) fn approvals(&self) -> Option<&Arc<Pins>> {
-        // A server that is part of this program changes with it alone; it is pinned only where
-        // that is set.
+        // A server that is part of this program changes with it alone; it is pinned only if the configuration
+        // says so.
         let is_own = matches!(self.config.transport, TransportConfig::Local(_)) && self.config.pinning.is_none();
         let is_pinned = self.config.is_enabled && !is_own && self.config.pinning() != Pinning::Off;
         self.context.pins.as_ref().filter(|_| is_pinned)
     }
 
-    /// Whether tools must not be used before they were compared with what was approved.
+    /// Returns whether tools must not be used before they were compared with the approved ones.
     pub(crate) fn holds_unseen(&self) -> bool {
         self.approvals().is_some() && self.config.holds_unseen()
     }
 
-    /// Takes in lists, without the tools that must not be used.
+    /// Accepts lists of the server, and holds back the tools that must not be used.
     pub(super) async fn accept_lists(&self, lists: Lists) {
         let _reviewing = self.reviewing.lock().await;
         let lists = self.reviewed(lists).await;
         self.replace_lists(lists);
     }
 
-    /// Looks again at what it offers; whether something else may be used now.
+    /// Compares the known tools with the approved ones again; returns whether other tools may be used now.
     pub(super) async fn review_pins(&self) -> bool {
         let _reviewing = self.reviewing.lock().await;
         let before = self.lists();
@@ -68,7 +68,7 @@ impl Upstream {
 
     async fn reviewed(&self, lists: Lists) -> Lists {
         let Some(pins) = self.approvals().cloned() else { return lists };
-        let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= LOOK);
+        let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= REVIEW_INTERVAL);
         let (config, offered) = (self.config.clone(), self.own_tool_lists.with_reviewed(&lists.offered));
         let variants = self.own_tool_lists.variants();
         let review = move || pins.review(&config, Offered { tools: &offered, variants: &variants }, may_write);
@@ -77,13 +77,13 @@ impl Upstream {
         self.narrow(lists, review)
     }
 
-    /// [`review_pins`](Self::review_pins) before it runs. Reads files.
+    /// [`review_pins`](Self::review_pins) before the server runs. Reads files.
     pub(crate) fn review_known(&self) {
         let Some(pins) = self.approvals() else { return };
-        // Who has come first has newer lists, and has looked itself.
+        // A review that runs already has newer lists.
         let Ok(_reviewing) = self.reviewing.try_lock() else { return };
         let lists = Lists::clone(&self.lists());
-        // What nothing is known of was not seen yet.
+        // Without lists there is nothing to compare.
         if lists.offered.is_empty() {
             return;
         }
@@ -92,7 +92,7 @@ impl Upstream {
         self.replace_lists(lists);
     }
 
-    /// What follows when nobody could look: where things are held, everything is.
+    /// Returns the review that applies if the comparison failed: servers that hold tools hold all of them.
     fn review_failed(&self, lists: &Lists) -> Review {
         let offered = if self.holds_unseen() { &lists.offered[..] } else { &[] };
         Review { held: offered.iter().map(|item| item.key.clone()).collect(), ..Review::default() }
@@ -102,7 +102,7 @@ impl Upstream {
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
     }
 
-    /// The lists without what is held back. What is as it was stays the same in memory.
+    /// Returns the lists without the held tools. Unchanged lists stay the same in memory.
     fn narrow(&self, mut lists: Lists, review: Review) -> Lists {
         let Review { reports, held, stamp, is_unwritten, is_new_server } = review;
         if is_new_server {
@@ -150,7 +150,7 @@ impl Upstream {
         }
     }
 
-    /// Says what was not there before, once.
+    /// Logs reports that are new, once.
     fn log_reports(&self, reports: &[PinReport]) {
         let before = self.pins();
         let is_known = |report: &PinReport| {
@@ -159,7 +159,7 @@ impl Upstream {
             })
         };
         let news: Vec<&PinReport> = reports.iter().filter(|report| !is_known(report)).collect();
-        for report in news.iter().take(MAX_TOLD) {
+        for report in news.iter().take(MAX_LOGGED) {
             let (server, tool) = (self.name(), &*pegboard_core::text::line(&report.tool));
             match (report.kind, report.is_held) {
                 (PinKind::Removed, _) => tracing::info!(server, tool, "approved tool removed by its server"),
@@ -170,19 +170,19 @@ impl Upstream {
             }
         }
         if !news.is_empty() {
-            let (more, server) = (news.len().saturating_sub(MAX_TOLD), self.name());
+            let (more, server) = (news.len().saturating_sub(MAX_LOGGED), self.name());
             match news.iter().any(|report| report.is_held) {
                 true => tracing::warn!(server, more, "tools held until approved; see `pegboard approve --list`"),
-                false => tracing::warn!(server, more, "tools not as approved; see `pegboard approve --list`"),
+                false => tracing::warn!(server, more, "unapproved tools; see `pegboard approve --list`"),
             }
         }
     }
 
-    /// Follows what others approve, for ever.
+    /// Follows changes of the approvals on disk; never returns.
     pub(super) async fn watch_approvals(&self) {
         let Some(pins) = self.approvals().cloned() else { return std::future::pending().await };
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(REVIEW_INTERVAL).await;
             if self.lists().offered.is_empty() {
                 continue;
             }
@@ -199,7 +199,7 @@ impl Upstream {
         }
     }
 
-    /// Writes down what waits and was not written yet.
+    /// Writes waiting tools that were not written yet.
     pub(super) async fn write_waiting(&self) {
         if lock(&self.pinned).is_unwritten {
             lock(&self.pinned).written = None;

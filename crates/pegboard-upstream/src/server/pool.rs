@@ -128,7 +128,8 @@ impl PoolLimit {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) key: ConnectionKey,
-    /// Whether the connection serves one call at a time: of one that is busy, a lease is made instead.
+    /// Whether the connection serves one call at a time: others wait. While it waits for its client's answer to a question,
+    /// which takes long, a lease is made instead.
     pub(super) is_exclusive: bool,
     pub(super) limit: PoolLimit,
 }
@@ -139,6 +140,8 @@ enum Place<'a> {
     Known(&'a Arc<Slot>),
     /// One that is to be opened.
     New(ConnectionKey),
+    /// A connection that serves another call.
+    Busy(&'a Arc<Slot>),
     /// There are too many.
     None,
 }
@@ -147,8 +150,13 @@ impl Wanted {
     fn place(self, slots: &[Arc<Slot>]) -> Place<'_> {
         let Self { key, is_exclusive, limit } = self;
         let known = slots.iter().find(|slot| slot.key == key && key != ConnectionKey::Lease && slot.is_usable());
-        if let Some(slot) = known.filter(|slot| !is_exclusive || !key.is_own() || !slot.is_busy()) {
-            return Place::Known(slot);
+        if let Some(slot) = known {
+            if !is_exclusive || !key.is_own() || !slot.is_busy() {
+                return Place::Known(slot);
+            }
+            if !slot.is_asking() {
+                return Place::Busy(slot);
+            }
         }
         let key = if known.is_some() { ConnectionKey::Lease } else { key };
         if key.is_own() && !limit.allows_one_more(slots) { Place::None } else { Place::New(key) }
@@ -159,13 +167,15 @@ impl Wanted {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolFull {
     most: usize,
+    /// Whether the connection of the client serves another call.
+    pub(super) is_busy: bool,
     /// Whether a connection of a single client is being closed: it counts until its process is gone.
     pub(super) is_making_room: bool,
 }
 
 impl From<PoolFull> for CallError {
-    fn from(PoolFull { most, .. }: PoolFull) -> Self {
-        Self::TooManyConnections { most }
+    fn from(PoolFull { most, is_busy, .. }: PoolFull) -> Self {
+        if is_busy { Self::ConnectionBusy } else { Self::TooManyConnections { most } }
     }
 }
 
@@ -179,9 +189,10 @@ impl Pool {
         let key = match wanted.place(&slots) {
             Place::Known(slot) => return Ok((InUse::new(slot), false)),
             Place::New(key) => key,
+            Place::Busy(_) => return Err(PoolFull { most: wanted.limit.most, is_busy: true, is_making_room: false }),
             Place::None => {
                 let is_making_room = slots.iter().any(|slot| slot.key.is_own() && slot.is_ending());
-                return Err(PoolFull { most: wanted.limit.most, is_making_room });
+                return Err(PoolFull { most: wanted.limit.most, is_busy: false, is_making_room });
             }
         };
         let slot = Arc::new(Slot::new(key, wanted.limit.party, Arc::clone(&self.freed)));
@@ -262,12 +273,21 @@ impl Pool {
             let mut freed = std::pin::pin!(self.freed.notified());
             freed.as_mut().enable();
             count.mark_unchanged();
-            if !matches!(wanted.place(&lock(&self.slots)), Place::None) {
-                return;
-            }
+            let busy = match wanted.place(&lock(&self.slots)) {
+                Place::Known(_) | Place::New(_) => return,
+                Place::Busy(slot) => Some(Arc::clone(slot)),
+                Place::None => None,
+            };
+            let asking = async {
+                match &busy {
+                    Some(slot) => slot.wait_until_asking().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 changed = count.changed() => if changed.is_err() { return },
                 () = freed => {}
+                () = asking => {}
             }
         }
     }
@@ -298,6 +318,28 @@ impl Slot {
 
     fn is_ending(&self) -> bool {
         *self.is_ending.borrow()
+    }
+
+    /// Returns whether it waits for the client's answer to a question.
+    fn is_asking(&self) -> bool {
+        matches!(&*self.state.borrow(), SlotState::Open(link, _) if link.has_open_question())
+    }
+
+    async fn wait_until_asking(&self) {
+        let mut state = self.state.subscribe();
+        loop {
+            let link = match &*state.borrow_and_update() {
+                SlotState::Open(link, _) => Some(Arc::clone(link)),
+                SlotState::Opening | SlotState::Failed(_) => None,
+            };
+            let Some(link) = link else {
+                if state.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+                continue;
+            };
+            return link.wait_for_question().await;
+        }
     }
 
     fn is_busy(&self) -> bool {
@@ -416,11 +458,21 @@ impl Drop for InUse {
 
 #[cfg(test)]
 mod tests {
-    use pegboard_mcp::{era::Era, json::raw};
+    use pegboard_mcp::{
+        era::Era,
+        json::{Fields, Raw, raw},
+    };
     use serde_json::json;
 
     use super::*;
-    use crate::server::CallClient;
+    use crate::{
+        connection::{Call, LinkSettings},
+        server::CallClient,
+        transport::{
+            Outbound,
+            local::{AnswerFuture, LocalServer},
+        },
+    };
 
     const LIMIT: PoolLimit = PoolLimit { most: 4, party: None };
 
@@ -464,14 +516,56 @@ mod tests {
         assert!(is_new, "one that ends is not used");
     }
 
+    /// A connection to a server that never answers.
+    fn open_link() -> Arc<Link> {
+        let (notices, _) = tokio::sync::mpsc::channel(1);
+        Link::new(LinkSettings::test(notices), Outbound::Local(Arc::new(Mute)))
+    }
+
+    #[derive(Debug)]
+    struct Mute;
+
+    impl LocalServer for Mute {
+        fn answer<'a>(&'a self, _: &'a str, _: Option<Raw>) -> AnswerFuture<'a> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn hello() -> Arc<Hello> {
+        let (capabilities, version) = (Fields::new(), String::new());
+        Arc::new(Hello { era: Era::Legacy, version, capabilities, server_info: None, instructions: None })
+    }
+
     #[tokio::test]
-    async fn a_busy_exclusive_connection_is_not_shared_by_calls() {
+    async fn a_busy_exclusive_connection_is_waited_for_unless_its_client_is_asked() {
         let pool = Pool::default();
-        let (first, _) = pool.reserve(wanted(session(1), true)).expect("there is room");
-        let (second, is_new) = pool.reserve(wanted(session(1), true)).expect("there is room");
-        assert_eq!((second.slot().key, is_new), (ConnectionKey::Lease, true));
+        let wanted = wanted(session(1), true);
+        let (first, _) = pool.reserve(wanted).expect("there is room");
+        let link = open_link();
+        first.slot().set_open(&link, &hello());
+        let full = pool.reserve(wanted).expect_err("one call at a time");
+        assert!(full.is_busy && !full.is_making_room);
+        let mut waiting = std::pin::pin!(pool.has_room(wanted));
+        let mut poll =
+            async || std::future::poll_fn(|context| std::task::Poll::Ready(waiting.as_mut().poll(context))).await;
+        assert!(poll().await.is_pending());
+        // A question that is on its way to the client.
+        let (events, _heard) = crate::queue::channel(1);
+        let call = Call { events: Some(events), ..Call::new("tools/call", Fields::new(), Duration::MAX) };
+        let calling = tokio::spawn({
+            let link = Arc::clone(&link);
+            async move { link.call(Call { timeout: None, ..call }).await }
+        });
+        tokio::task::yield_now().await;
+        let question = link.reply("elicitation/create".to_owned(), None, None);
+        assert!(poll().await.is_ready());
+        let (second, is_new) = pool.reserve(wanted).expect("there is room");
+        assert_eq!((second.slot().key, is_new), (ConnectionKey::Lease, true), "an answer can take long");
+        drop((question, second));
+        assert!(pool.reserve(wanted).is_err());
+        calling.abort();
         drop(first);
-        let (third, is_new) = pool.reserve(wanted(session(1), true)).expect("it is there");
+        let (third, is_new) = pool.reserve(wanted).expect("it is there");
         assert_eq!((third.slot().key, is_new), (session(1), false));
     }
 

@@ -11,12 +11,16 @@ use std::{
 };
 
 use pegboard_core::locks::lock;
-use pegboard_mcp::{era::Era, json::Fields};
+use pegboard_mcp::{
+    era::Era,
+    json::{Fields, Raw},
+    rpc::RpcError,
+};
 use tokio::sync::watch;
 
 use super::{AGREEING, ClientOwner, UpdateSource, Upstream, pool::Slot};
 use crate::{
-    connection::{Call, Link},
+    connection::{Call, CallError, Link, Notice},
     handshake::Hello,
 };
 
@@ -116,6 +120,9 @@ impl ClientSubscriptions {
     }
 }
 
+/// Subscriptions that a server has rejected, by resource.
+pub type Rejected = BTreeMap<String, RpcError>;
+
 /// The subscriptions of clients on a legacy catalog connection.
 #[derive(Debug, Default)]
 pub(super) struct CatalogSubscriptions {
@@ -127,8 +134,8 @@ pub(super) struct CatalogSubscriptions {
 impl Upstream {
     /// Subscribes on the catalog connection to the resources that `wanted` returns, and ends other
     /// subscriptions. Returns when the server has agreed, or was given the time to: of an update before
-    /// that, clients are not notified.
-    pub async fn watch_resources(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) {
+    /// that, clients are not notified. Also returns which subscriptions the server has rejected.
+    pub async fn watch_resources(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) -> Rejected {
         set_watched(&self.watched, &wanted);
         match self.hello().map(|hello| hello.era) {
             Some(Era::Modern) => {
@@ -137,40 +144,45 @@ impl Upstream {
                     let uris = self.watched.borrow().clone();
                     link.news.watching(&uris, AGREEING).await;
                 }
+                Rejected::default()
             }
             Some(Era::Legacy) => self.send_catalog_subscriptions(wanted).await,
-            None => {}
+            None => Rejected::default(),
         }
     }
 
     /// Sends a legacy server what has changed since the last request, one request after the other: the
     /// server must not get a subscription and its end in another order than they came.
-    async fn send_catalog_subscriptions(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) {
+    async fn send_catalog_subscriptions(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) -> Rejected {
         let mut sent = self.catalog_subscriptions.lock().await;
-        let Some(hello) = self.hello() else { return };
+        let Some(hello) = self.hello() else { return Rejected::default() };
         if !sent.connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, &hello)) {
             *sent = CatalogSubscriptions { connection: Some(hello), uris: BTreeSet::new() };
         }
-        loop {
-            let changes = SubscriptionChange::between(&sent.uris, &wanted());
-            if changes.is_empty() {
-                return;
-            }
+        let mut pass = Pass::default();
+        while let Some(changes) = pass.changes(&sent.uris, &wanted()) {
             for change in changes {
-                let timeout = self.config.timeouts.call;
-                let made = self.call(|_| change.call(timeout)).await;
-                if let Err(error) = made {
-                    let (server, method) = (self.name(), change.method);
-                    tracing::debug!(server, %error, method, "subscription rejected by the server");
-                }
-                change.apply_to(&mut sent.uris);
+                let outcome = self.call(|_| change.call(self.config.timeouts.call)).await;
+                pass.record(self.name(), change, outcome, &mut sent.uris);
             }
+        }
+        pass.rejected
+    }
+
+    /// Notifies the clients of a connection that resources may have changed while the server could not say so.
+    pub async fn report_missed_updates(&self, source: UpdateSource, uris: BTreeSet<String>) {
+        for uri in uris {
+            let params = Some(Fields::new().with("uri", &uri).to_raw());
+            let notice = Notice { method: "notifications/resources/updated".to_owned(), params, source };
+            let _ = self.context.notices.send((self.name().into(), notice)).await;
         }
     }
 
     /// Applies the subscriptions of a client to the open connections beside the catalog connection that
-    /// it may use. Returns when the servers have agreed, or were given the time to.
-    pub async fn apply_subscriptions(&self, owner: Option<ClientOwner>, era: Era) {
+    /// it may use. Returns when the servers have agreed, or were given the time to, and which subscriptions were
+    /// rejected there; `None` if there is no such connection.
+    pub async fn apply_subscriptions(&self, owner: Option<ClientOwner>, era: Era) -> Option<Rejected> {
+        let mut rejected = None;
         for source in sources(owner, era) {
             self.pool.watch(source, || self.subscriptions_on(source));
             for (slot, link, hello) in self.pool.open_slots(|key| key.source() == Some(source)) {
@@ -181,11 +193,14 @@ impl Upstream {
                     }
                     Era::Legacy => {
                         let mut sent = slot.subscribed.lock().await;
-                        self.send_subscriptions(&link, &mut sent, source).await;
+                        let here = self.send_subscriptions(&link, &mut sent, source).await;
+                        // A client gets updates from the first of them.
+                        rejected.get_or_insert(here);
                     }
                 }
             }
         }
+        rejected
     }
 
     /// Returns the connection that a client gets updates of resources from.
@@ -194,7 +209,7 @@ impl Upstream {
         sources(owner, era).find(is_open).unwrap_or_default()
     }
 
-    fn subscriptions_on(&self, source: UpdateSource) -> BTreeSet<String> {
+    pub(super) fn subscriptions_on(&self, source: UpdateSource) -> BTreeSet<String> {
         self.context.subscriptions.of(self.name(), source)
     }
 
@@ -223,10 +238,11 @@ impl Upstream {
         let Some(source) = slot.key.source() else { return slot.set_open(link, hello) };
         let subscriptions = &self.context.subscriptions;
         let mut sent = slot.subscribed.lock().await;
+        // What the server has rejected is not asked for again.
+        let mut is_tried = None;
         loop {
             let (wanted, version) = subscriptions.versioned(self.name(), source);
-            let changes = SubscriptionChange::between(&sent, &wanted);
-            if changes.is_empty() {
+            if *sent == wanted || is_tried == Some(version) {
                 let open = || slot.set_open(link, hello);
                 if subscriptions.act_if_unchanged(self.name(), source, version, open) {
                     return;
@@ -239,29 +255,62 @@ impl Upstream {
                     link.news.watching(&wanted, AGREEING).await;
                     *sent = wanted;
                 }
-                Era::Legacy => self.send_changes(link, &mut sent, changes).await,
+                Era::Legacy => _ = self.send_subscriptions(link, &mut sent, source).await,
             }
+            is_tried = Some(version);
         }
     }
 
     /// Sends the changes of the subscriptions on a legacy connection, until there are none.
-    async fn send_subscriptions(&self, link: &Arc<Link>, sent: &mut BTreeSet<String>, source: UpdateSource) {
-        loop {
-            let changes = SubscriptionChange::between(sent, &self.subscriptions_on(source));
-            if changes.is_empty() {
-                return;
+    async fn send_subscriptions(
+        &self,
+        link: &Arc<Link>,
+        sent: &mut BTreeSet<String>,
+        source: UpdateSource,
+    ) -> Rejected {
+        let mut pass = Pass::default();
+        while let Some(changes) = pass.changes(sent, &self.subscriptions_on(source)) {
+            for change in changes {
+                let outcome = link.call(change.call(self.config.timeouts.connect)).await;
+                pass.record(self.name(), change, outcome, sent);
             }
-            self.send_changes(link, sent, changes).await;
         }
+        pass.rejected
+    }
+}
+
+/// The requests that lead a legacy server from what was sent to what is wanted.
+#[derive(Debug, Default)]
+struct Pass {
+    rejected: Rejected,
+    /// Whether the server cannot be reached: what is left is sent with the next change, or to the next connection.
+    is_cut: bool,
+}
+
+impl Pass {
+    /// Returns the changes that are left; `None` if there are none, or they cannot be sent now.
+    fn changes(&self, sent: &BTreeSet<String>, wanted: &BTreeSet<String>) -> Option<Vec<SubscriptionChange>> {
+        let mut changes = SubscriptionChange::between(sent, wanted);
+        changes.retain(|change| !self.rejected.contains_key(&change.uri));
+        Some(changes).filter(|changes| !changes.is_empty() && !self.is_cut)
     }
 
-    async fn send_changes(&self, link: &Arc<Link>, sent: &mut BTreeSet<String>, changes: Vec<SubscriptionChange>) {
-        for change in changes {
-            if let Err(error) = link.call(change.call(self.config.timeouts.connect)).await {
-                let (server, method) = (self.name(), change.method);
-                tracing::debug!(server, %error, method, "subscription rejected by the server");
-            }
-            change.apply_to(sent);
+    /// Records the answer to a change.
+    fn record(
+        &mut self,
+        server: &str,
+        change: SubscriptionChange,
+        outcome: Result<Raw, CallError>,
+        sent: &mut BTreeSet<String>,
+    ) {
+        let Err(error) = outcome else { return change.apply_to(sent) };
+        let method = change.method;
+        tracing::debug!(server, %error, method, "subscription rejected by the server");
+        match error {
+            // One that cannot be ended is not asked for again.
+            _ if !change.is_wanted => change.apply_to(sent),
+            CallError::Rpc(error) => _ = self.rejected.insert(change.uri, error),
+            _ => self.is_cut = true,
         }
     }
 }

@@ -713,3 +713,139 @@ async fn a_connection_is_used_once_the_server_has_agreed_to_its_subscriptions() 
     let answer = call_for(server, &client).await.expect("an answer");
     assert_eq!(answer.get(), r#"{"hasAgreed":true}"#);
 }
+
+/// A server of both eras whose legacy connections end where the client can be asked for samples.
+#[derive(Debug, Default)]
+struct Fragile {
+    client: Mutex<Option<LocalClient>>,
+}
+
+impl LocalServer for Fragile {
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> AnswerFuture<'a> {
+        let params = Fields::of_optional(params.as_deref());
+        Box::pin(async move {
+            let capabilities = json!({"tools": {}});
+            match method {
+                "server/discover" => {
+                    Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})))
+                }
+                "initialize" if params.object("capabilities").is_some_and(|declared| declared.has("sampling")) => {
+                    lock(&self.client).take().expect("it is connected").close("it has ended");
+                    std::future::pending().await
+                }
+                "initialize" => Ok(raw(&json!({"protocolVersion": "2025-11-25", "capabilities": capabilities}))),
+                "tools/list" => Ok(raw(&json!({"tools": []}))),
+                "tools/call" => Ok(raw(&json!({"content": []}))),
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        Some(Arc::new(Self::default()))
+    }
+
+    fn connected(&self, client: LocalClient) {
+        *lock(&self.client) = Some(client);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_client_declares_does_not_end_the_legacy_protocol_for_others() {
+    let mut config = ServerConfig::new("s", TransportConfig::Local(Arc::new(Fragile::default())));
+    config.connections.mode = ConnectionMode::Own;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = &fleet.servers()[0];
+    reach(server, "ready").await;
+    let life = watch::Sender::new(ClientLife::default());
+    let able = CallClient { capabilities: raw(&json!({"sampling": {}})), ..own_client(Era::Legacy, &life) };
+    let error = call_for(server, &able).await.expect_err("its connection ends").to_string();
+    assert!(error.contains("it has ended"), "{error}");
+    let other = CallClient { owner: Some(ClientOwner::Session(2)), ..own_client(Era::Legacy, &life) };
+    call_for(server, &other).await.expect("an answer");
+    let eras: Vec<Era> = server.pool.open(|_| true).iter().map(|(_, hello)| hello.era).collect();
+    assert_eq!(eras, [Era::Legacy]);
+}
+
+/// A legacy server whose calls take until they are let go.
+#[derive(Debug)]
+struct Slow {
+    gate: Arc<Semaphore>,
+    running: watch::Sender<u64>,
+    connections: Arc<AtomicU64>,
+}
+
+impl LocalServer for Slow {
+    fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            match method {
+                "initialize" => {
+                    self.connections.fetch_add(1, Ordering::Relaxed);
+                    Ok(raw(&json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}})))
+                }
+                "tools/list" => Ok(raw(&json!({"tools": []}))),
+                "tools/call" => {
+                    self.running.send_modify(|running| *running += 1);
+                    let _ = self.gate.acquire().await.map(|permit| permit.forget());
+                    self.running.send_modify(|running| *running -= 1);
+                    Ok(raw(&json!({"content": []})))
+                }
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+
+    fn another(&self) -> Option<Arc<dyn LocalServer>> {
+        let (gate, connections) = (Arc::clone(&self.gate), Arc::clone(&self.connections));
+        Some(Arc::new(Self { gate, running: self.running.clone(), connections }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_calls_of_a_modern_client_use_its_one_connection() {
+    let (gate, connections) = (Arc::new(Semaphore::new(0)), Arc::<AtomicU64>::default());
+    let running = watch::Sender::new(0);
+    let slow = Slow { gate: Arc::clone(&gate), running: running.clone(), connections: Arc::clone(&connections) };
+    let mut config = ServerConfig::new("s", TransportConfig::Local(Arc::new(slow)));
+    config.connections.mode = ConnectionMode::Own;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let server = Arc::clone(&fleet.servers()[0]);
+    reach(&server, "ready").await;
+    let life = watch::Sender::new(ClientLife::default());
+    let able = CallClient { capabilities: raw(&json!({"elicitation": {}})), ..own_client(Era::Modern, &life) };
+    let begin = || {
+        let (server, client) = (Arc::clone(&server), able.clone());
+        tokio::spawn(async move { call_for(&server, &client).await })
+    };
+    let reach_running = async |count: u64| {
+        running.subscribe().wait_for(|running| *running == count).await.expect("it lives");
+    };
+    let both = [begin(), begin()];
+    reach_running(2).await;
+    gate.add_permits(2);
+    for call in both {
+        call.await.expect("no panic").expect("an answer");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 2, "the catalog connection, and its own one");
+    // A question would not say which of two calls it is about.
+    server.asks.record();
+    let both = [begin(), begin()];
+    reach_running(1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*running.borrow(), 1, "the other one waits");
+    gate.add_permits(2);
+    for call in both {
+        call.await.expect("no panic").expect("an answer");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 2);
+    let (first, second) = (begin(), begin());
+    reach_running(1).await;
+    let given_up = async {
+        tokio::select! {
+            ended = first => ended,
+            ended = second => ended,
+        }
+    };
+    let error = given_up.await.expect("no panic").expect_err("it is not its turn").to_string();
+    assert!(error.contains("no response") || error.contains("another call"), "{error}");
+}

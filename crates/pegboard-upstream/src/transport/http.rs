@@ -23,7 +23,6 @@ use super::Outgoing;
 use crate::{
     auth::{self, Bearer},
     connection::{CallError, Link},
-    listing::ListKind,
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -306,7 +305,7 @@ impl HttpClient {
                     pause = RESUME_AFTER;
                     if streams > 1 {
                         // Changes between two streams were not received.
-                        link.news.lists_changed(&ListKind::ALL);
+                        link.news.missed();
                     }
                     let _ = read_stream(link, response, None, &mut last_id, &mut pause).await;
                 }
@@ -319,6 +318,8 @@ impl HttpClient {
                     }
                     return;
                 }
+                // It does not know the event any more. A stream from now on is better than none.
+                Ok(response) if last_id.is_some() && is_refusal(response.status()) => last_id = None,
                 Ok(_) | Err(_) => pause = (pause * 2).min(MAX_RESUME_AFTER),
             }
             tokio::time::sleep(pause).await;
@@ -361,6 +362,12 @@ pub(super) fn add_trace_headers(
 /// Returns whether the messages are a single error without an id.
 fn is_error_without_id(messages: &[Message]) -> bool {
     matches!(messages, [Message::Response { id: None, outcome: Err(_) }])
+}
+
+/// Returns whether a status is an answer that another attempt would not change.
+fn is_refusal(status: StatusCode) -> bool {
+    let is_temporary = matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429);
+    status.is_client_error() && !is_temporary
 }
 
 fn is_event_stream(response: &Response) -> bool {
@@ -476,6 +483,32 @@ mod tests {
     async fn a_stream_without_new_events_is_given_up() {
         let error = call_with((0..10 * MAX_RESUMES).map(|_| event(0)).collect()).await.expect_err("no answer");
         assert!(matches!(error, CallError::Garbled(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_whose_last_event_the_server_has_forgotten_begins_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let client = Arc::new(HttpClient::new(&url, &[], None).expect("a client"));
+        let (notices, mut heard) = mpsc::channel(1);
+        let link = Link::new(LinkSettings::test(notices), Outbound::Http(Arc::clone(&client)));
+        let listening = tokio::spawn(client.listen(Arc::clone(&link)));
+        let news = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\"}\n\n";
+        let first = format!("{STREAM}id: 7\nretry: 1\ndata: \n\n");
+        let refusal = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned();
+        let expected = [(false, first), (true, refusal), (false, format!("{STREAM}{news}"))];
+        for (has_event, answer) in expected {
+            let (mut stream, _) = listener.accept().await.expect("a request");
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.expect("a request");
+            let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
+            assert_eq!(request.contains("last-event-id: 7"), has_event, "{request}");
+            stream.write_all(answer.as_bytes()).await.expect("it reads");
+        }
+        assert_eq!(heard.recv().await.expect("a notification").method, "notifications/resources/updated");
+        link.news.missed_updates().await;
+        link.close("done");
+        listening.await.expect("no panic");
     }
 
     /// A request that is never answered must not outlive its connection.
