@@ -1,11 +1,11 @@
 //! Pages, completions and templates of real servers, for clients of both eras.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{
-    Legacy, Reply, Served,
+    Legacy, PATIENCE, Reply, Served, names,
     real::{peer_file, peers, tools},
 };
 
@@ -143,4 +143,39 @@ async fn check_templates(client: &Client<'_>) {
     }
     let dynamic = client.read("everything+demo://resource/dynamic/text/7").await;
     assert!(dynamic.contains("Resource 7"), "{dynamic}");
+}
+
+/// Waits until a tool is listed.
+async fn wait_until_listed(client: &Legacy, tool: &str) {
+    let is_listed = async {
+        while !names(&client.request("tools/list", json!({})).await, "tools").iter().any(|name| name == tool) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, is_listed).await.expect("the tool is listed");
+}
+
+#[tokio::test]
+async fn a_real_server_lists_only_tools_that_a_client_can_use() {
+    let Some(tools) = tools() else { return };
+    let everything = &peer_file("servers.json", &tools)["mcpServers"]["everything"];
+    let config = json!({
+        "mcpServers": {"everything": everything},
+        "pegboard": {"exposure": "never", "startupWait": 60}
+    });
+    let served = Served::start("real-capabilities", &config).await;
+    let of_clients = ["get-roots-list", "trigger-sampling-request", "trigger-elicitation-request"];
+    let plain = Legacy::begin(&served.url, "plain", json!({})).await;
+    let listed = names(&plain.request("tools/list", json!({})).await, "tools");
+    assert!(listed.iter().any(|name| name == "echo"), "{listed:?}");
+    assert!(!listed.iter().any(|name| of_clients.contains(&name.as_str())), "no client can be asked: {listed:?}");
+    let able = Legacy::begin(&served.url, "able", json!({"roots": {}, "sampling": {}, "elicitation": {}})).await;
+    for tool in of_clients {
+        wait_until_listed(&able, tool).await;
+    }
+    // Of this client, and through a connection of its own.
+    let roots = json!({"roots": [{"uri": "file:///of-this-client", "name": "one"}]});
+    let call = json!({"name": "get-roots-list", "arguments": {}});
+    let answer = able.request_answering("tools/call", call, |_| roots.clone()).await;
+    assert_ne!(answer.result()["isError"], true, "{answer:?}");
 }

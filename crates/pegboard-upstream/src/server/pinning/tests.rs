@@ -98,7 +98,7 @@ async fn what_has_changed_is_held_until_it_is_approved() {
     server.accept_lists(lists(&["a", "b"])).await;
     check(&server, &["a", "b"], &[]);
     assert!(server.pins().is_empty());
-    tokio::time::advance(LOOK).await;
+    tokio::time::advance(REVIEW_INTERVAL).await;
     server.accept_lists(lists(&["a: other", "b", "c"])).await;
     check(&server, &["b"], &["a", "c"]);
     let pins = server.pins();
@@ -192,7 +192,7 @@ async fn what_waits_is_written_once_a_second() {
     assert!(!lock(&server.pinned).is_unwritten);
     server.accept_lists(lists(&["a: other", "b"])).await;
     assert_eq!(place.waiting(), ["a"]);
-    tokio::time::advance(LOOK).await;
+    tokio::time::advance(REVIEW_INTERVAL).await;
     server.accept_lists(lists(&["a: other", "b"])).await;
     assert_eq!(place.waiting(), ["a", "b"]);
     // Nothing is left to be written, and the time of the last write is known.
@@ -205,13 +205,13 @@ async fn approvals_of_others_are_taken_over() {
     let place = Place::new("watched");
     let server = place.server(|_| {});
     server.accept_lists(lists(&["a"])).await;
-    tokio::time::advance(LOOK).await;
+    tokio::time::advance(REVIEW_INTERVAL).await;
     server.accept_lists(lists(&["a: other"])).await;
     check(&server, &[], &["a"]);
     let mut changes = server.context.changes.subscribe();
     let approved = async {
         // Several looks that find nothing.
-        tokio::time::sleep(LOOK * 5).await;
+        tokio::time::sleep(REVIEW_INTERVAL * 5).await;
         assert!(!changes.has_changed().expect("it is there"), "nobody has approved anything");
         place.approve_all();
         changes.changed().await.expect("it is there");
@@ -228,7 +228,7 @@ async fn a_review_that_sees_an_approval_first_tells_the_connections_of_clients()
     let place = Place::new("signalled");
     let server = place.server(|_| {});
     server.accept_lists(lists(&["a"])).await;
-    tokio::time::advance(LOOK).await;
+    tokio::time::advance(REVIEW_INTERVAL).await;
     server.accept_lists(lists(&["a: other"])).await;
     let mut approvals = server.approvals_changed.subscribe();
     server.review_pins().await;
@@ -237,7 +237,7 @@ async fn a_review_that_sees_an_approval_first_tells_the_connections_of_clients()
     server.accept_lists(lists(&["a: other"])).await;
     assert!(approvals.has_changed().expect("it is there"));
     approvals.mark_unchanged();
-    let watched = tokio::time::timeout(LOOK * 5, server.watch_approvals()).await;
+    let watched = tokio::time::timeout(REVIEW_INTERVAL * 5, server.watch_approvals()).await;
     assert!(watched.is_err() && !approvals.has_changed().expect("it is there"), "once is enough");
 }
 
@@ -250,7 +250,7 @@ async fn what_could_not_be_written_is_written_later() {
     assert!(place.waiting().is_empty());
     let written = async {
         while place.waiting().is_empty() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(REVIEW_INTERVAL).await;
         }
     };
     tokio::select! {
@@ -265,6 +265,6 @@ async fn who_is_not_pinned_is_not_watched() {
     let place = Place::new("unwatched");
     let server = place.server(|config| config.pinning = Some(Pinning::Off));
     server.accept_lists(lists(&["a"])).await;
-    assert!(tokio::time::timeout(LOOK * 10, server.watch_approvals()).await.is_err());
+    assert!(tokio::time::timeout(REVIEW_INTERVAL * 10, server.watch_approvals()).await.is_err());
     assert!(!place.0.exists(), "nothing is kept of it");
 }
