@@ -8,10 +8,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::Path,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, PoisonError, RwLock},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -29,6 +26,9 @@ const MAX_BYTES: usize = 4096;
 
 /// How many days a capability is remembered after the last client that has declared it.
 const MAX_DAYS: u64 = 30;
+
+/// Maximum number of different declarations that are remembered, so that they need not be read again.
+const MAX_TEXTS: usize = 16;
 
 /// The extension of clients that show user interfaces of servers.
 const APPS: &str = "io.modelcontextprotocol/ui";
@@ -183,8 +183,8 @@ pub(crate) struct ClientCapabilities {
     known: watch::Sender<Option<Capabilities>>,
     /// The days on which capabilities were declared last.
     days: Mutex<BTreeMap<&'static str, Day>>,
-    /// The capabilities that were declared today, below the number of the day, so that most requests need no lock.
-    today: AtomicU64,
+    /// A day with the texts of declarations that were recorded on it: most requests declare one of a few.
+    recorded: RwLock<(Day, Vec<Box<str>>)>,
 }
 
 impl ClientCapabilities {
@@ -203,23 +203,38 @@ impl ClientCapabilities {
         !self.current().covers(declared)
     }
 
-    /// Records what a client has declared; returns whether the file is to be written.
-    pub(crate) fn note(&self, declared: Capabilities) -> bool {
-        self.note_on(today(), declared)
+    /// Returns whether this was recorded today.
+    pub(crate) fn is_recorded(&self, declared: &Raw) -> bool {
+        self.is_recorded_on(today(), declared)
     }
 
-    fn note_on(&self, day: Day, declared: Capabilities) -> bool {
-        let stamp = |set: Capabilities| day << 8 | u64::from(set.0);
-        let noted = self.today.load(Ordering::Relaxed);
-        let of_today = if noted >> 8 == day { Capabilities((noted & 0xff) as u8) } else { Capabilities::default() };
-        if noted >> 8 == day && of_today.covers(declared) {
-            return false;
+    fn is_recorded_on(&self, day: Day, declared: &Raw) -> bool {
+        let recorded = self.recorded.read().unwrap_or_else(PoisonError::into_inner);
+        recorded.0 == day && recorded.1.iter().any(|text| **text == *declared.get())
+    }
+
+    /// Records what a client has declared; returns whether the file is to be written.
+    pub(crate) fn record(&self, declared: &Raw) -> bool {
+        self.record_on(today(), declared)
+    }
+
+    fn record_on(&self, day: Day, declared: &Raw) -> bool {
+        let found = Capabilities::of(declared);
+        let mut has_changed = self.known.borrow().is_none();
+        {
+            let mut days = lock(&self.days);
+            found.names().for_each(|name| has_changed |= days.insert(name, day) != Some(day));
         }
-        let mut days = lock(&self.days);
-        declared.names().for_each(|name| _ = days.insert(name, day));
-        self.today.store(stamp(of_today.union(declared)), Ordering::Relaxed);
-        self.add(declared);
-        true
+        self.add(found);
+        let mut recorded = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
+        if recorded.0 != day {
+            *recorded = (day, Vec::new());
+        }
+        if recorded.1.len() >= MAX_TEXTS {
+            recorded.1.remove(0);
+        }
+        recorded.1.push(declared.get().into());
+        has_changed
     }
 
     fn add(&self, declared: Capabilities) {
@@ -260,8 +275,12 @@ fn today() -> Day {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Capabilities {
-        Capabilities::of(&serde_json::from_str::<Raw>(text).expect("JSON"))
+    fn text(text: &str) -> Raw {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    fn parse(declared: &str) -> Capabilities {
+        Capabilities::of(&text(declared))
     }
 
     #[test]
@@ -295,15 +314,23 @@ mod tests {
         let clients = ClientCapabilities::default();
         let changes = clients.subscribe();
         assert_eq!(*changes.borrow(), None);
-        assert!(clients.note_on(7, Capabilities::default()), "a client is known");
-        assert_eq!(*changes.borrow(), Some(Capabilities::default()));
-        let (roots, sampling) = (parse(r#"{"roots": {}}"#), parse(r#"{"sampling": {}}"#));
-        assert!(clients.is_new(roots) && clients.note_on(7, roots));
-        assert!(!clients.is_new(roots) && !clients.note_on(7, roots), "once a day");
-        assert!(clients.note_on(7, sampling) && !clients.note_on(7, roots.union(sampling)));
-        assert!(clients.note_on(8, roots) && clients.note_on(8, sampling));
-        assert_eq!(clients.current(), roots.union(sampling));
-        assert_eq!(*lock(&clients.days), BTreeMap::from([("roots", 8), ("sampling", 8)]));
+        clients.record_on(7, &text("{}"));
+        assert_eq!(*changes.borrow(), Some(Capabilities::default()), "a client is known");
+        let (roots, sampling) = (text(r#"{"roots": {}}"#), text(r#"{"sampling": {}}"#));
+        assert!(clients.is_new(Capabilities::of(&roots)) && !clients.is_recorded_on(7, &roots));
+        clients.record_on(7, &roots);
+        assert!(!clients.is_new(Capabilities::of(&roots)) && clients.is_recorded_on(7, &roots));
+        clients.record_on(7, &sampling);
+        assert!(!clients.is_recorded_on(8, &roots), "once a day");
+        assert!(clients.record_on(8, &roots));
+        assert!(!clients.is_recorded_on(8, &sampling));
+        assert_eq!(clients.current().names().collect::<Vec<_>>(), ["roots", "sampling"]);
+        assert_eq!(*lock(&clients.days), BTreeMap::from([("roots", 8), ("sampling", 7)]));
+        for number in 0..100 {
+            let other = text(&format!(r#"{{"x": {number}, "roots": {{}}}}"#));
+            assert!(!clients.record_on(8, &other), "nothing new to write");
+        }
+        assert_eq!(clients.recorded.read().expect("no panic").1.len(), MAX_TEXTS);
     }
 
     #[test]
@@ -311,8 +338,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("pegboard-clients-{}", std::process::id()));
         let (now, roots) = (today(), parse(r#"{"roots": {}}"#));
         let clients = ClientCapabilities::default();
-        clients.note_on(now - MAX_DAYS, roots);
-        clients.note_on(now - MAX_DAYS - 1, parse(r#"{"sampling": {}}"#));
+        clients.record_on(now - MAX_DAYS, &text(r#"{"roots": {}}"#));
+        clients.record_on(now - MAX_DAYS - 1, &text(r#"{"sampling": {}}"#));
         clients.save(&folder).expect("it is written");
         let later = ClientCapabilities::default();
         later.load(&folder);

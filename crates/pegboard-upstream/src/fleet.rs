@@ -344,15 +344,18 @@ impl Fleet {
     /// before could be asked for that, waits until the servers have been listed with it, at most `limit`; returns
     /// whether that was so.
     pub async fn note_client(&self, capabilities: &Raw, limit: Duration) -> bool {
-        let (clients, declared) = (&self.context.clients, Capabilities::of(capabilities));
+        let clients = &self.context.clients;
+        if clients.is_recorded(capabilities) {
+            return false;
+        }
         // Others have not been listed at all, and are waited for elsewhere.
         let is_listed = |server: &&Arc<Upstream>| server.state().is_settled();
-        let is_new = clients.is_new(declared);
+        let is_new = clients.is_new(Capabilities::of(capabilities));
         let listed: Vec<Arc<Upstream>> = match is_new {
             true => self.servers().iter().filter(is_listed).cloned().collect(),
             false => Vec::new(),
         };
-        if clients.note(declared) {
+        if clients.record(capabilities) {
             self.save_clients();
         }
         let all = async {

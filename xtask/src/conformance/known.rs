@@ -90,13 +90,6 @@ const KNOWN: &[Known] = &[
     Known { servers: FASTMCP, revision: MODERN, search: None, scenarios: &["dns-rebinding-protection"], reason: HOST },
     Known {
         servers: FASTMCP,
-        revision: LEGACY,
-        search: None,
-        scenarios: &["resources-subscribe", "resources-unsubscribe"],
-        reason: "FastMCP refuses subscriptions, the gateway accepts them",
-    },
-    Known {
-        servers: FASTMCP,
         revision: MODERN,
         search: None,
         scenarios: &["server-stateless"],
