@@ -8,16 +8,13 @@ use std::{
 
 use pegboard_core::{Catalog, Selection, Tool, naming};
 
-use crate::prompt::{complete_phrase, first_sentence};
+use crate::prompt::{complete_phrase, first_paragraph, first_sentence};
 
-/// Maximum number of words of a server's own sentence.
-const MAX_PURPOSE_WORDS: usize = 8;
+/// Maximum number of words of a description.
+const MAX_PHRASE_WORDS: usize = 8;
 
-/// Maximum number of characters of a server's own sentence: some scripts have no spaces.
-const MAX_PURPOSE_CHARS: usize = 100;
-
-/// Maximum number of words of the description of a server's only tool.
-const MAX_TOOL_WORDS: usize = 8;
+/// Maximum number of characters of a description: some scripts have no spaces.
+const MAX_PHRASE_CHARS: usize = 100;
 
 /// Minimum number of letters of a word that occurs only in descriptions.
 const MIN_LETTERS: usize = 4;
@@ -131,7 +128,7 @@ impl<'a> Servers<'a> {
     /// one tool the beginning of that tool's description.
     fn words(&self, server: &ServerTools<'_>, most: usize, joint: &str) -> String {
         if let [tool] = server.tools.as_slice() {
-            let about = complete_phrase(first_sentence(tool.description()), MAX_TOOL_WORDS);
+            let about = phrase(first_sentence(&first_paragraph(tool.description())));
             if !about.is_empty() {
                 return about;
             }
@@ -183,7 +180,7 @@ impl ServerTools<'_> {
             let in_name: Vec<String> = name_words(bare).filter(|word| !own.contains(&stem(word))).collect();
             let first = |at: usize| if at == 0 && in_name.len() > 1 { 1 } else { 3 };
             let named = in_name.iter().enumerate().map(|(at, word)| (word.clone(), first(at), true));
-            let described = description_words(tool.description()).map(|word| (word, 1, false));
+            let described = description_words(tool.description()).into_iter().map(|word| (word, 1, false));
             let mut seen: BTreeSet<String> = BTreeSet::new();
             for (word, weight, is_in_name) in named.chain(described).filter(|(word, ..)| is_telling(word)) {
                 let stem = stem(&word);
@@ -204,31 +201,31 @@ impl ServerTools<'_> {
 }
 
 /// Returns the purpose of a server in a few words: the beginning of its first sentence, up to the
-/// end of a phrase. Headings and instructions to the model are skipped.
+/// end of a phrase; empty if that is an instruction to the model.
 fn purpose(description: &str) -> String {
-    let is_prose = |line: &&str| !line.is_empty() && !line.starts_with(['#', '-', '*', '|', '`', '<', '=']);
-    let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| matches!(c, '=' | '-'));
-    let lines: Vec<&str> = description.lines().map(str::trim).collect();
-    let is_heading = |at: usize| lines.get(at + 1).is_some_and(|next| is_rule(next));
-    let mut prose = lines.iter().enumerate().filter(|(at, line)| is_prose(line) && !is_heading(*at));
-    let line = prose.next().map(|(_, line)| line.replace("**", "").replace('`', "")).unwrap_or_default();
-    let sentence = first_sentence(&line);
+    let paragraph = first_paragraph(description);
+    let sentence = first_sentence(&paragraph);
     let words: Vec<String> = sentence.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect();
     let is_directive = words.first().is_some_and(|word| DIRECTIVES.contains(&word.as_str()))
         || words.iter().any(|word| word.starts_with("instruction") || REFERENCES.contains(&word.as_str()));
-    let is_long = |text: &str| text.chars().count() > MAX_PURPOSE_CHARS;
-    let purpose = if is_directive { String::new() } else { complete_phrase(sentence, MAX_PURPOSE_WORDS) };
-    if is_long(&purpose) { String::new() } else { purpose }
+    if is_directive { String::new() } else { phrase(sentence) }
+}
+
+/// Returns the beginning of a sentence, up to the end of a phrase; empty if none ends early enough.
+fn phrase(sentence: &str) -> String {
+    let phrase = complete_phrase(sentence, MAX_PHRASE_WORDS);
+    if phrase.chars().count() > MAX_PHRASE_CHARS { String::new() } else { phrase }
 }
 
 /// Returns the words of the first sentence of a description, without those of scripts that have no
 /// spaces between words.
-fn description_words(description: &str) -> impl Iterator<Item = String> {
-    let sentence = first_sentence(description);
-    let words = sentence.split(|c: char| !c.is_alphanumeric());
+fn description_words(description: &str) -> Vec<String> {
+    let paragraph = first_paragraph(description);
+    let words = first_sentence(&paragraph).split(|c: char| !c.is_alphanumeric());
     words
         .filter(|word| naming::to_provider_name(word).bytes().all(|byte| byte.is_ascii_alphanumeric()))
         .map(str::to_lowercase)
+        .collect()
 }
 
 /// Returns the words of a name in lower case: those of `list_files`, `listFiles` and `list-files`
@@ -289,7 +286,11 @@ mod tests {
         check("A web browser under remote control, plus web search and pages", "A web browser under remote control");
         check("One two three four five six seven of the nine ten", "One two three four five six seven");
         check("Reads mail. Sends mail too.", "Reads mail");
-        check("# Title\n\nKeeps notes\nfor the team", "Keeps notes");
+        check("# Title\n\nKeeps notes\nfor the team", "Keeps notes for the team");
+        check("# Title\n\nProvides tools for\nmanaging clusters", "Provides tools for managing clusters");
+        // A paragraph that ends inside a phrase says too little.
+        check("Provides tools for\n\nmanaging clusters", "");
+        check("Provides tools for:\n- clusters\n- nodes", "");
         check("Title\n=====\nKeeps **notes** of `you`r team", "");
         check("Title\n=====\nKeeps **notes** in `files`", "Keeps notes in files");
         // Where no phrase ends within the limit, the names of the tools say more.
@@ -362,6 +363,21 @@ mod tests {
         let thinking = "A detailed tool for dynamic and reflective problem-solving through thoughts.\nIt helps.";
         let thinking = [("thinking", "sequentialthinking", thinking)];
         assert_eq!(words(&thinking), ["A detailed tool for dynamic and reflective problem-solving"]);
+    }
+
+    #[test]
+    fn headings_of_tools_are_skipped() {
+        let check = |description: &str, expected: &str| {
+            assert_eq!(words(&[("web", "fetch_page", description)]), [expected], "{description}");
+        };
+        check("## Overview\nFetches a URL", "Fetches a URL");
+        check("Overview\n--------\n\nFetches a page\nand its images.", "Fetches a page and its images");
+        check("**Overview**\n**Fetches** a URL", "Fetches a URL");
+        // Without a phrase the names of the tools are used.
+        check("## Overview", "page");
+        check(&"知".repeat(101), "page");
+        let of = |name: &'static str| ("web", name, "## Overview\n\nHandles cookies.");
+        assert_eq!(words(&[of("fetch_page"), of("print_page")]), ["page/cookies/print"]);
     }
 
     #[test]
