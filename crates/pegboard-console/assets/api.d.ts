@@ -204,6 +204,13 @@ export type Lookalike = {
   readonly isSuspicious: boolean;
 };
 
+/** The numbers of all pairs of tools with similar names, also of those that are not listed. */
+export type LookalikeCounts = {
+  readonly suspicious: number;
+  readonly similar: number;
+  readonly same: number;
+};
+
 /** A tool by its server and its own name. */
 export type ToolRef = {
   readonly server: string;
@@ -248,6 +255,7 @@ export type Status = {
   readonly embeddings?: Embeddings;
   readonly pins?: readonly (Pin)[];
   readonly lookalikes?: readonly (Lookalike)[];
+  readonly lookalikeCounts?: LookalikeCounts;
   /** The routes of the LLM API proxy on the gateway's listener, by name. Only without a selection. */
   readonly llmProxy?: Readonly<Record<string, ProxyRoute>>;
   /** Memory of the gateway's own process. */

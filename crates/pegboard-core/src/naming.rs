@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 pub use self::{
-    lookalike::{Likeness, lookalikes},
+    lookalike::{Likeness, SimilarNames, lookalikes},
     provider_names::{Prefixes, ShownNames, Style, fnv1a, to_provider_name},
     spelling::Spelling,
 };

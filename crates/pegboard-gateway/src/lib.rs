@@ -48,7 +48,7 @@ pub use activity::{ActivitySettings, ClientPrice, ConsoleSettings, ContentsPlace
 pub use doors::http::{ENDPOINT, HEALTH, READY};
 pub use gateway::Gateway;
 pub use limits::CallLimits;
-pub use lookalikes::{Lookalike, ToolName};
+pub use lookalikes::{Lookalike, LookalikeCounts, ToolName};
 pub use metrics::METRICS;
 pub use offload::OffloadSettings;
 pub use pegboard_core::naming::Prefixes;

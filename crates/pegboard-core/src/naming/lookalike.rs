@@ -13,20 +13,23 @@ const MAX_COMPARED: usize = 50_000;
 /// Maximum number of names with the same slip that are compared with each other.
 const MAX_CROWD: usize = 16;
 
-/// How two names are similar.
+/// How two names are similar; the most dangerous kind first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
-    /// They are the same.
-    Same,
-    /// They differ by case, by `-`, `_` and the like, or by accents.
-    Spelling,
     /// They are written with other letters that look alike, as the Cyrillic `а` does.
     Confusable,
     /// They differ by one letter.
     Slip,
+    /// They differ by case, by `-`, `_` and the like, or by accents.
+    Spelling,
+    /// They are the same.
+    Same,
 }
 
 impl Likeness {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Confusable, Self::Slip, Self::Spelling, Self::Same];
+
     /// The name that people and programs use.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,25 +41,52 @@ impl Likeness {
     }
 }
 
-/// Returns the pairs of similar names of different servers by their positions; at most `most`.
-/// `names` are pairs of server and name. A name that several servers have is paired with the first.
+/// Two positions in a list of names, and how the names are similar.
+type Pair = (usize, usize, Likeness);
+
+/// Pairs of similar names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SimilarNames {
+    /// Pairs by their positions; the most dangerous kind first.
+    pub pairs: Vec<(usize, usize, Likeness)>,
+    counts: [usize; Likeness::ALL.len()],
+}
+
+impl SimilarNames {
+    /// Returns the number of pairs of a kind, with those beyond the limit.
+    pub fn count(&self, likeness: Likeness) -> usize {
+        self.counts[likeness as usize]
+    }
+
+    fn add(&mut self, pair: Pair, most: usize) {
+        let count = &mut self.counts[pair.2 as usize];
+        *count += 1;
+        if *count <= most {
+            self.pairs.push(pair);
+        }
+    }
+}
+
+/// Returns the pairs of similar names of different servers; at most `most` of each kind, so that
+/// names which several servers share do not hide those that imitate others. `names` are pairs of
+/// server and name. A name that several servers have is paired with the first.
 ///
 /// ```
 /// use pegboard_core::naming::{Likeness, lookalikes};
 ///
 /// let names = [("bank", "send_money"), ("evil", "send_mоney"), ("evil", "other")];
-/// assert_eq!(lookalikes(&names, 10), [(0, 1, Likeness::Confusable)]);
+/// assert_eq!(lookalikes(&names, 10).pairs, [(0, 1, Likeness::Confusable)]);
 /// ```
-pub fn lookalikes(names: &[(&str, &str)], most: usize) -> Vec<(usize, usize, Likeness)> {
+pub fn lookalikes(names: &[(&str, &str)], most: usize) -> SimilarNames {
     // By what they look like, so that most names are never compared with each other.
     let groups = groups_of(names);
-    let mut found = Vec::new();
+    let mut found = SimilarNames::default();
     for (_, members) in groups.iter().filter(|(skeleton, members)| members.len() > 1 && !skeleton.is_empty()) {
         pair_up(names, members, most, &mut found);
     }
     find_slips(names, &groups, most, &mut found);
-    found.sort_unstable();
-    found.truncate(most);
+    found.pairs.sort_unstable_by_key(|(first, second, likeness)| (*likeness, *first, *second));
     found
 }
 
@@ -70,12 +100,10 @@ fn groups_of(names: &[(&str, &str)]) -> Vec<(String, Vec<usize>)> {
 }
 
 /// Pairs the first member with those of other servers.
-fn pair_up(names: &[(&str, &str)], members: &[usize], most: usize, found: &mut Vec<(usize, usize, Likeness)>) {
+fn pair_up(names: &[(&str, &str)], members: &[usize], most: usize, found: &mut SimilarNames) {
     let first = members[0];
     for other in members[1..].iter().copied().filter(|other| names[*other].0 != names[first].0) {
-        if found.len() < most {
-            found.push((first, other, likeness(names[first].1, names[other].1)));
-        }
+        found.add((first, other, likeness(names[first].1, names[other].1)), most);
     }
 }
 
@@ -88,21 +116,15 @@ fn likeness(one: &str, other: &str) -> Likeness {
 }
 
 /// Names that differ by one letter: those that are the same once one is taken out of either.
-fn find_slips(
-    names: &[(&str, &str)],
-    groups: &[(String, Vec<usize>)],
-    most: usize,
-    found: &mut Vec<(usize, usize, Likeness)>,
-) {
+fn find_slips(names: &[(&str, &str)], groups: &[(String, Vec<usize>)], most: usize, found: &mut SimilarNames) {
     let mut seen: HashSet<(u32, u32)> = HashSet::new();
     for crowd in crowds(groups) {
         for (n, one) in crowd.iter().enumerate() {
             for other in &crowd[n + 1..] {
-                if found.len() >= most {
-                    return;
-                }
                 if seen.insert((*one, *other)) {
-                    found.extend(slip(names, &groups[*one as usize], &groups[*other as usize]));
+                    for pair in slips(names, &groups[*one as usize], &groups[*other as usize]) {
+                        found.add(pair, most);
+                    }
                 }
             }
         }
@@ -130,18 +152,23 @@ fn crowds(groups: &[(String, Vec<usize>)]) -> Vec<Vec<u32>> {
     crowds.map(|crowd| crowd.iter().take(MAX_CROWD).map(|(_, at)| *at).collect()).collect()
 }
 
-fn slip(
+/// Pairs the first name of either group with all names of the other one: a further server may
+/// imitate a name that two honest ones have.
+fn slips(
     names: &[(&str, &str)],
     (one, ones): &(String, Vec<usize>),
     (other, others): &(String, Vec<usize>),
-) -> Option<(usize, usize, Likeness)> {
-    edit_distance(one, other, 1)?;
-    let first = *ones.first()?;
-    let second = others.iter().copied().find(|at| names[*at].0 != names[first].0)?;
+) -> Vec<Pair> {
+    let (true, [first_one, rest @ ..], [first_other, ..]) =
+        (edit_distance(one, other, 1).is_some(), &ones[..], &others[..])
+    else {
+        return Vec::new();
+    };
+    let pairs = others.iter().map(|other| (first_one, other)).chain(rest.iter().map(|one| (one, first_other)));
     // What is numbered is meant to differ by its number.
     let words = |at: usize| fold(names[at].1).replace(|c: char| c.is_ascii_digit(), "");
-    let (first, second) = (first.min(second), first.max(second));
-    (words(first) != words(second)).then_some((first, second, Likeness::Slip))
+    let pairs = pairs.filter(|(one, other)| names[**one].0 != names[**other].0 && words(**one) != words(**other));
+    pairs.map(|(one, other)| (*one.min(other), *one.max(other), Likeness::Slip)).collect()
 }
 
 /// Returns what a name looks like: without case, separators and accents, and with Latin letters in
@@ -201,7 +228,7 @@ mod tests {
     #[track_caller]
     fn check(one: &str, other: &str, expected: Option<Likeness>) {
         let found = lookalikes(&[("s", one), ("t", other)], 10);
-        assert_eq!(found.first().map(|(_, _, likeness)| *likeness), expected, "{one} {other}");
+        assert_eq!(found.pairs.first().map(|(_, _, likeness)| *likeness), expected, "{one} {other}");
     }
 
     #[test]
@@ -216,7 +243,7 @@ mod tests {
         check("transfer_money", "transfer_monney", Some(Likeness::Slip));
         check("transfer_money", "transfre_money", Some(Likeness::Slip));
         check("transfer_money", "tranzfer_money", Some(Likeness::Slip));
-        // Short names, numbers and two slips are nobody's business.
+        // Short names, numbers and two slips are not compared.
         check("list", "lost", None);
         check("transfer_money_1", "transfer_money_2", None);
         check("transfer_money", "tranzfre_money", None);
@@ -227,8 +254,30 @@ mod tests {
     #[test]
     fn only_across_servers() {
         let names = [("s", "search"), ("s", "Search"), ("t", "search"), ("u", "search")];
-        assert_eq!(lookalikes(&names, 10), [(0, 2, Likeness::Same), (0, 3, Likeness::Same)]);
-        assert_eq!(lookalikes(&names, 1).len(), 1);
+        let found = lookalikes(&names, 1);
+        assert_eq!((found.pairs, found.counts), (vec![(0, 2, Likeness::Same)], [0, 0, 0, 2]));
+        assert_eq!(lookalikes(&names, 10).pairs, [(0, 2, Likeness::Same), (0, 3, Likeness::Same)]);
+    }
+
+    /// A server with many tools that is configured twice.
+    #[test]
+    fn shared_names_do_not_hide_similar_ones() {
+        let shared: Vec<String> = (0..50).map(|n| format!("a{n}_shared")).collect();
+        let mut names: Vec<(&str, &str)> =
+            ["s", "t"].iter().flat_map(|server| shared.iter().map(|name| (*server, name.as_str()))).collect();
+        names.extend([("s", "transfer_money"), ("u", "transfer_mоney"), ("u", "transfer_monney"), ("u", "Transfer-Money")]);
+        let found = lookalikes(&names, 10);
+        let kinds: Vec<Likeness> = found.pairs.iter().map(|(_, _, likeness)| *likeness).collect();
+        assert_eq!(kinds[..4], [Likeness::Confusable, Likeness::Slip, Likeness::Spelling, Likeness::Same]);
+        assert_eq!((kinds.len(), found.counts), (13, [1, 1, 1, 50]));
+    }
+
+    #[test]
+    fn a_slip_of_a_shared_name_is_paired_with_each_server() {
+        let names = [("s", "update_label"), ("t", "update_labels"), ("u", "update_labels"), ("u", "update_label")];
+        let slips: Vec<Pair> =
+            lookalikes(&names, 10).pairs.into_iter().filter(|(_, _, likeness)| *likeness == Likeness::Slip).collect();
+        assert_eq!(slips, [(0, 1, Likeness::Slip), (0, 2, Likeness::Slip), (1, 3, Likeness::Slip)]);
     }
 
     /// Ten thousand names, all with many near ones. Each is compared with a few: all with each
@@ -239,7 +288,9 @@ mod tests {
             .map(|n| (format!("server{}", n % 50), format!("list_all_{:x}_of_{}", n / 3, ["users", "rows"][n % 2])))
             .collect();
         let names: Vec<(&str, &str)> = names.iter().map(|(server, name)| (server.as_str(), name.as_str())).collect();
-        assert_eq!(lookalikes(&names, 100).len(), 100);
+        let found = lookalikes(&names, 100);
+        let listed = Likeness::ALL.iter().map(|likeness| found.count(*likeness).min(100)).sum::<usize>();
+        assert_eq!(found.pairs.len(), listed);
         let groups = groups_of(&names);
         let comparisons: usize = crowds(&groups).iter().map(|crowd| crowd.len() * (crowd.len() - 1) / 2).sum();
         assert!(comparisons < 100 * groups.len(), "{comparisons} for {}", groups.len());
@@ -249,7 +300,7 @@ mod tests {
         #[test]
         fn any_names_are_looked_at(names in prop::collection::vec(("[a-c]", ".{0,16}"), 0..12)) {
             let names: Vec<(&str, &str)> = names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-            for (one, other, likeness) in lookalikes(&names, 100) {
+            for (one, other, likeness) in lookalikes(&names, 100).pairs {
                 prop_assert!(names[one].0 != names[other].0);
                 prop_assert_eq!(likeness == Likeness::Same, names[one].1 == names[other].1);
             }

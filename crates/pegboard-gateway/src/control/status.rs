@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Control, servers::actions_of};
 use crate::{
-    lookalikes::Lookalike,
+    lookalikes::{Lookalike, LookalikeCounts},
     metrics::{Durations, Family, GaugeValues},
 };
 
@@ -54,10 +54,13 @@ pub struct Status {
     /// Tools that are not as they were approved; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinReport>,
-    /// Tools of different servers whose names are alike; not for callers who may see only a
-    /// part.
+    /// Tools of different servers with similar names, suspicious ones first, at most 200 of each
+    /// class of `lookalike_counts`; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lookalikes: Vec<Lookalike>,
+    /// The numbers of all pairs of similar names; not for callers who may see only a part.
+    #[serde(skip_serializing_if = "LookalikeCounts::is_empty")]
+    pub lookalike_counts: LookalikeCounts,
     /// The routes of the LLM API proxy on the gateway's listener, by name; not for callers who may see
     /// only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -315,6 +318,7 @@ impl Control {
             embeddings: self.vector_status().filter(|_| asking.has_full_access()).map(Into::into),
             pins: if asking.has_full_access() { self.pins() } else { Vec::new() },
             lookalikes: if asking.has_full_access() { self.lookalikes.pairs().to_vec() } else { Vec::new() },
+            lookalike_counts: if asking.has_full_access() { self.lookalikes.counts() } else { Default::default() },
             llm_proxy: options.host.llm_proxy.as_ref().filter(|_| asking.has_full_access()).map(|proxy| proxy.routes()),
             memory_bytes: None,
         }

@@ -4,6 +4,7 @@ pub mod breaker;
 pub mod file;
 pub mod inherit;
 mod oauth;
+mod origin;
 pub mod servers;
 mod tools;
 
@@ -13,7 +14,10 @@ use pegboard_core::{Secret, breaker::BreakerSettings};
 use pegboard_mcp::era::Era;
 use pegboard_process::supervise::ProcessNamespace;
 
-pub use self::tools::{AlwaysLoad, ToolOverride};
+pub use self::{
+    origin::ServerOrigin,
+    tools::{AlwaysLoad, ToolOverride},
+};
 use crate::{
     environment::{InheritEnv, ReservedVariables},
     transport::local::LocalServer,

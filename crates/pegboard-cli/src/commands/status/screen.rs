@@ -299,6 +299,13 @@ fn pins(status: &Status, text: &mut Text) {
         let words = format!("{} looks like {} ({})", name(&pair.second), name(&pair.first), pair.likeness);
         text.push_wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
     }
+    // An older gateway sends no counts.
+    let total = status.lookalike_counts.suspicious.max(alike.len());
+    let more = total - alike.len().min(MAX_PINS);
+    if more > 0 {
+        let words = format!("{} of confusable tool names", format_count(more as u64, "further pair", "further pairs"));
+        text.push_wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
+    }
 }
 
 /// The columns of the server table that fit.

@@ -134,7 +134,8 @@ fn what_waits_for_approval() {
         "lookalikes": [
             {"first": {"server": "bank", "tool": "pay"}, "second": {"server": "thief", "tool": "p\u{430}y"}, "likeness": "confusable", "isSuspicious": true},
             {"first": {"server": "bank", "tool": "list"}, "second": {"server": "thief", "tool": "list"}, "likeness": "same"},
-        ]
+        ],
+        "lookalikeCounts": {"suspicious": 8, "same": 1}
     });
     let shown = anstream::adapter::strip_str(&screen::screen(&status(value), 80)).to_string();
     let lines: Vec<&str> = shown.lines().skip_while(|line| !line.contains("approval")).collect();
@@ -151,6 +152,7 @@ fn what_waits_for_approval() {
             "    description:",
             "    + More.",
             "p\u{430}y of thief looks like pay of bank (confusable)",
+            "7 further pairs of confusable tool names",
         ]
     );
 }
