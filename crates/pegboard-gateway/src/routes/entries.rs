@@ -8,9 +8,10 @@ use pegboard_mcp::{
     rpc::RpcError,
 };
 use pegboard_upstream::ListKind;
+use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{CatalogView, apps, entries::VisibleEntries},
+    catalog::{CatalogView, apps, entries::VisibleEntries, uris::UriNames},
     exchange::Exchange,
     forward::calls::{Forward, Forwarder},
     request::{Failure, Forwarded, Outcome, Reference, Reply},
@@ -39,8 +40,12 @@ impl Entries {
             return Err(unknown_error("prompt", name, &nearest).into());
         };
         params.set("name", raw(&entry.key));
-        let (server, name) = (Arc::clone(&entry.server), Some(entry.key.clone()));
-        self.forward(exchange, Forward { server, method: "prompts/get", params, name, mirrored: Vec::new() }).await
+        let (server, name, method) = (Arc::clone(&entry.server), Some(entry.key.clone()), "prompts/get");
+        let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored: Vec::new() };
+        match self.forwarder.forward(exchange, forward).await {
+            Ok(forwarded) => Ok(Reply::Forwarded(self.with_shown_messages(&server, forwarded))),
+            Err(error) => Err(error.into_rpc(&server).into()),
+        }
     }
 
     /// Returns a resource by its shown URI.
@@ -112,21 +117,29 @@ impl Entries {
         })
     }
 
-    /// Returns a result of a tool with shown URIs: of its user interface, and in its resource links.
+    /// Returns a result of a tool with shown URIs: of its user interface, and of the resources in its content.
     pub(crate) fn with_shown_links(&self, server: &str, mut forwarded: Forwarded) -> Forwarded {
-        if let Some(changed) = apps::with_shown_ui(&self.catalog.directory().uris, server, &forwarded.result) {
+        let uris = Arc::clone(&self.catalog.directory().uris);
+        if let Some(changed) = apps::with_shown_ui(&uris, server, &forwarded.result) {
             forwarded.result = changed;
         }
-        if !forwarded.result.get().contains("\"resource_link\"") {
+        if !uris.is_prefixed() || !may_have_resources(&forwarded.result) {
             return forwarded;
         }
-        self.rewritten(forwarded, "content", |mut content| {
-            if content.text("type").as_deref() == Some("resource_link")
-                && let Some(uri) = content.text("uri")
-            {
-                content.set("uri", raw(&self.catalog.directory().uris.shown_uri(server, &uri)));
+        self.rewritten(forwarded, "content", |content| with_shown_resource(&uris, server, content))
+    }
+
+    /// Returns a prompt with shown URIs of the resources in its messages.
+    fn with_shown_messages(&self, server: &str, forwarded: Forwarded) -> Forwarded {
+        let uris = Arc::clone(&self.catalog.directory().uris);
+        if !uris.is_prefixed() || !may_have_resources(&forwarded.result) {
+            return forwarded;
+        }
+        self.rewritten(forwarded, "messages", |mut message| {
+            if let Some(content) = message.object("content") {
+                message.set("content", with_shown_resource(&uris, server, content).to_raw());
             }
-            content
+            message
         })
     }
 
@@ -138,6 +151,34 @@ impl Entries {
         fields.set(key, raw(&contents));
         Forwarded { result: fields.to_raw(), ..forwarded }
     }
+}
+
+/// Returns whether a result may have links to resources or embedded resources. Few have any; a text
+/// search is cheaper than parsing all of them.
+fn may_have_resources(result: &RawValue) -> bool {
+    result.get().contains("\"resource_link\"") || result.get().contains("\"resource\"")
+}
+
+/// Returns content with the shown URI of the resource that it links to or embeds.
+fn with_shown_resource(uris: &UriNames, server: &str, mut content: Fields) -> Fields {
+    let shown = |fields: &Fields| fields.text("uri").map(|uri| raw(&uris.shown_uri(server, &uri)));
+    match content.text("type").as_deref() {
+        Some("resource_link") => {
+            if let Some(uri) = shown(&content) {
+                content.set("uri", uri);
+            }
+        }
+        Some("resource") => {
+            if let Some(mut resource) = content.object("resource")
+                && let Some(uri) = shown(&resource)
+            {
+                resource.set("uri", uri);
+                content.set("resource", resource.to_raw());
+            }
+        }
+        _ => {}
+    }
+    content
 }
 
 fn unknown_error(what: &str, name: &str, nearest: &[&str]) -> RpcError {

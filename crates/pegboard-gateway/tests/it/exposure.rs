@@ -150,6 +150,21 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test]
+async fn resources_in_results_lead_to_their_server() {
+    let servers = ["one", "two"].map(|name| Server::new(&["link"]).config(name));
+    let world = World::new(servers.into(), plain()).await;
+    let session = world.legacy().await;
+    let params = json!({"name": "two___link", "arguments": {}});
+    let content = session.request("tools/call", params).await["result"]["content"].clone();
+    assert_eq!(content[0]["uri"], "two+toy://text");
+    assert_eq!(content[1]["resource"], json!({"uri": "two+toy://text", "text": "hello"}));
+    let messages =
+        session.request("prompts/get", json!({"name": "two___greet"})).await["result"]["messages"].clone();
+    assert_eq!(messages[1]["content"]["uri"], "two+toy://text");
+    assert_eq!(messages[2]["content"]["resource"], json!({"uri": "two+toy://text", "text": "hello"}));
+}
+
+#[tokio::test]
 async fn names_carry_their_server_when_there_are_several() {
     let (one, long) = (Server::new(&["echo"]), "a server with a name that is much too long to be put in front of it");
     let servers = vec![one.config("one"), Server::new(&["echo"]).config(long)];

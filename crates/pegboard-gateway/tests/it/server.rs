@@ -212,7 +212,7 @@ impl Server {
             "wait" => self.wait().await,
             "vendor" => Ok(serde_json::from_str(VENDOR).expect("JSON")),
             "large" => Ok(text(&"x".repeat(LARGE))),
-            "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
+            "link" => Ok(raw(&json!({"content": resource_contents()}))),
             "meta" => Ok(text(params.get("_meta").map(|meta| meta.get()).unwrap_or_default())),
             "task" => Ok(raw(&json!({"resultType": "task", "taskId": TASK, "status": "working", "ttlMs": null}))),
             "return" => {
@@ -331,6 +331,15 @@ impl Server {
     }
 }
 
+/// A link to its resource, and the resource itself.
+fn resource_contents() -> [Value; 2] {
+    let embedded = json!({"uri": "toy://text", "text": "hello"});
+    [
+        json!({"type": "resource_link", "uri": "toy://text", "name": "text"}),
+        json!({"type": "resource", "resource": embedded}),
+    ]
+}
+
 impl LocalServer for Server {
     fn connected(&self, client: LocalClient) {
         *lock(&self.client) = Some(client);
@@ -349,7 +358,10 @@ impl LocalServer for Server {
                     let prompts: Vec<Value> = lock(&self.prompts).iter().map(|name| json!({"name": name})).collect();
                     Ok(raw(&json!({"prompts": prompts})))
                 }
-                ("prompts/get", _) => Ok(raw(&json!({"messages": [params]}))),
+                ("prompts/get", _) => {
+                    let [link, embedded] = resource_contents();
+                    Ok(raw(&json!({"messages": [params, {"content": link}, {"content": embedded}]})))
+                }
                 ("resources/list", _) => {
                     let mut resources = vec![json!({"uri": "toy://text", "name": "text"})];
                     resources.extend(self.has_ui().then(|| json!({"uri": UI_RESOURCE, "name": "app"})));
