@@ -187,10 +187,8 @@ impl Gateway {
         if let Profile::Dialect(dialect) = self.setup().profile
             && !dialect.dialect().has_constant_form()
         {
-            tracing::info!(
-                dialect = dialect.as_str(),
-                "dialect replaced by `bridge` for clients of 2026-07-28: their tool list must not change after a search"
-            );
+            let reason = "the tool list of a 2026-07-28 client must not change after a search";
+            tracing::info!(dialect = dialect.as_str(), replacement = "bridge", reason, "dialect replaced");
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use pegboard_discovery::host::arguments::ArgumentError;
 
-/// Why an output could not be read; what the model is told.
+/// Error of reading an output. Its message is the result that the model gets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

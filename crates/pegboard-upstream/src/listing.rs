@@ -120,7 +120,7 @@ impl Item {
         tool.aliases = if shown == bare { Vec::new() } else { vec![bare.to_owned()] };
         tool.upstream_name = Some(key.to_owned());
         tool.bare_name = (bare != key).then(|| bare.to_owned());
-        // Whether it is always listed is the user's to say.
+        // Only the user decides which tools are always listed.
         tool.deferred = None;
         tool.location = None;
         tool.server_description = None;

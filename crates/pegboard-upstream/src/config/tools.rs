@@ -19,7 +19,7 @@ pub struct ToolOverride {
     pub description: Option<String>,
     /// Hints that replace those of the server, one by one.
     pub annotations: Annotations,
-    /// Whether nobody sees it.
+    /// Whether clients can neither see nor call the tool.
     pub is_hidden: bool,
     /// Whether it is listed without a search; `None` leaves it to the dialect.
     pub always_show: Option<bool>,
