@@ -63,14 +63,15 @@ fn schema(value: Value) -> Value {
         Value::Array(items) => return Value::Array(items.into_iter().map(schema).collect()),
         value => return value,
     };
-    // A list of distinct items in any order: the usual value of a set is one too.
-    let is_set = fields.get("uniqueItems") == Some(&Value::Bool(true));
+    // What describes the default value, without that value.
+    let described = fields.contains_key("default").then(|| {
+        let keys = ["uniqueItems", "prefixItems", "items", "properties"];
+        let part = |key: &str| Some((key.to_owned(), fields.get(key)?.clone()));
+        Value::Object(keys.into_iter().filter_map(part).collect())
+    });
     sorted(fields, |key, value| match key {
         key if MAPS.contains(&key) => names(value, key == "dependentRequired"),
-        "default" => {
-            let is_set = is_set || has_distinct_scalars(&value);
-            set(data(value), is_set)
-        }
+        "default" => default_value(value, described.as_ref()),
         key if DATA.contains(&key) => set(data(value), SETS.contains(&key)),
         key => set(schema(value), SETS.contains(&key)),
     })
@@ -86,10 +87,31 @@ fn names(value: Value, are_sets: bool) -> Value {
     }
 }
 
+/// Returns a default value with the keys of all its objects in order, and with its sets in one order:
+/// lists that its schema says are sets, and lists of distinct scalars at any depth. The order of a
+/// tuple counts.
+fn default_value(value: Value, schema: Option<&Value>) -> Value {
+    let part = |key: &str| schema.and_then(|schema| schema.get(key));
+    match value {
+        Value::Object(fields) => {
+            let properties = part("properties");
+            sorted(fields, |key, value| default_value(value, properties.and_then(|schemas| schemas.get(key))))
+        }
+        Value::Array(items) => {
+            // Schemas of single positions: `items` is a list in older versions of JSON Schema.
+            let is_tuple = part("prefixItems").is_some() || part("items").is_some_and(Value::is_array);
+            let is_unique = part("uniqueItems") == Some(&Value::Bool(true));
+            let is_set = !is_tuple && (is_unique || has_distinct_scalars(&items));
+            let each = part("items");
+            set(Value::Array(items.into_iter().map(|item| default_value(item, each)).collect()), is_set)
+        }
+        value => value,
+    }
+}
+
 /// Returns whether a list has several scalars and none of them twice. Servers write such a list
 /// from a set, in another order after each start, and mostly without `uniqueItems`.
-fn has_distinct_scalars(value: &Value) -> bool {
-    let Value::Array(items) = value else { return false };
+fn has_distinct_scalars(items: &[Value]) -> bool {
     let is_scalar = |item: &Value| !item.is_object() && !item.is_array();
     let texts: BTreeSet<String> = items.iter().map(Value::to_string).collect();
     items.iter().all(is_scalar) && texts.len() == items.len()
@@ -181,13 +203,35 @@ mod tests {
         check(r#"{"default":["x","y"]}"#, r#"{"default":["y","x"]}"#, true);
         let of_lists = |default: &str| format!(r#"{{"uniqueItems":true,"default":{default}}}"#);
         check(&of_lists("[[1],[2]]"), &of_lists("[[2],[1]]"), true);
+        // Sets at any depth of a default.
+        let nested = |tags: &str| format!(r#"{{"default":{{"a":{{"tags":{tags}}},"b":[{{"tags":{tags}}},{tags}]}}}}"#);
+        check(&nested(r#"["x","y"]"#), &nested(r#"["y","x"]"#), true);
+        check(&nested(r#"["x","y"]"#), &nested(r#"["x","z"]"#), false);
+        check(&nested(r#"["x","x","y"]"#), &nested(r#"["x","y","x"]"#), false);
+        check(&nested(r#"[["x"],["y"]]"#), &nested(r#"[["y"],["x"]]"#), false);
+        check(r#"{"default":{"a":[{"b":1},{"b":2}]}}"#, r#"{"default":{"a":[{"b":2},{"b":1}]}}"#, false);
+        // The schema of the value says more.
+        let described = |schema: &str, default: &str| {
+            format!(r#"{{"properties":{{"a":{schema}}},"default":{{"a":{default}}}}}"#)
+        };
+        let same = |schema: &str, one: &str, other: &str, is_same: bool| {
+            check(&described(schema, one), &described(schema, other), is_same);
+        };
+        same(r#"{"uniqueItems":true}"#, "[[1],[2]]", "[[2],[1]]", true);
+        same(r#"{"items":{"type":"integer"}}"#, "[1,2]", "[2,1]", true);
+        for tuple in [r#"{"prefixItems":[{},{}]}"#, r#"{"items":[{},{}]}"#] {
+            same(tuple, "[1,2]", "[2,1]", false);
+            let pair = |default: &str| tuple.replacen('{', &format!(r#"{{"default":{default},"#), 1);
+            check(&pair("[1,2]"), &pair("[2,1]"), false);
+        }
+        check(&inside(r#"{"default":S}"#), &other(r#"{"default":S}"#), true);
         // Lists, and data that only looks like a schema.
         check(r#"{"default":[[1],[2]]}"#, r#"{"default":[[2],[1]]}"#, false);
         check(r#"{"default":["x","x","y"]}"#, r#"{"default":["x","y","x"]}"#, false);
         check(r#"{"prefixItems":[{"type":"null"},{}]}"#, r#"{"prefixItems":[{},{"type":"null"}]}"#, false);
         check(r#"{"const":["x","y"]}"#, r#"{"const":["y","x"]}"#, false);
         check(r#"{"enum":[["x","y"]]}"#, r#"{"enum":[["y","x"]]}"#, false);
-        for data in [r#"{"const":S}"#, r#"{"default":S}"#, r#"{"examples":[S]}"#] {
+        for data in [r#"{"const":S}"#, r#"{"examples":[S]}"#] {
             check(&inside(data), &other(data), false);
         }
         // Another member is another set.

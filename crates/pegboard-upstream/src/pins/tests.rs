@@ -117,6 +117,19 @@ fn sets_in_another_order_are_not_held() {
 }
 
 #[test]
+fn sets_inside_a_default_object_are_not_held() {
+    let place = Place::new("nested-sets");
+    let config = server(Pinning::Hold);
+    let review = |default: &str| {
+        let tool = format!(r#"{{"name":"a","inputSchema":{{"properties":{{"p":{{"default":{default}}}}}}}}}"#);
+        held(&place.open().review(&config, &items(&[&tool]), true))
+    };
+    assert!(review(r#"{"tags":["x","y"]}"#).is_empty());
+    assert!(review(r#"{"tags":["y","x"]}"#).is_empty());
+    assert_eq!(review(r#"{"tags":["y","z"]}"#), ["a"]);
+}
+
+#[test]
 fn waiting_tools_carry_what_is_approved() {
     let place = Place::new("approved-definition");
     let config = server(Pinning::Hold);
