@@ -88,8 +88,8 @@ fn names(value: Value, are_sets: bool) -> Value {
 }
 
 /// Returns a default value with the keys of all its objects in order, and with its sets in one order:
-/// lists that its schema says are sets, and lists of distinct scalars at any depth. The order of a
-/// tuple counts.
+/// lists that its schema says are sets, and at any depth lists of distinct scalars and texts that list
+/// distinct names. The order of a tuple counts.
 fn default_value(value: Value, schema: Option<&Value>) -> Value {
     let part = |key: &str| schema.and_then(|schema| schema.get(key));
     match value {
@@ -105,6 +105,7 @@ fn default_value(value: Value, schema: Option<&Value>) -> Value {
             let each = part("items");
             set(Value::Array(items.into_iter().map(|item| default_value(item, each)).collect()), is_set)
         }
+        Value::String(text) => Value::String(names_in_order(&text).unwrap_or(text)),
         value => value,
     }
 }
@@ -115,6 +116,20 @@ fn has_distinct_scalars(items: &[Value]) -> bool {
     let is_scalar = |item: &Value| !item.is_object() && !item.is_array();
     let texts: BTreeSet<String> = items.iter().map(Value::to_string).collect();
     items.iter().all(is_scalar) && texts.len() == items.len()
+}
+
+/// Returns a text such as `summary,status` with its names in one order; `None` if it is anything else
+/// than several distinct names between commas.
+fn names_in_order(text: &str) -> Option<String> {
+    let separator = if text.contains(", ") { ", " } else { "," };
+    let names: BTreeSet<&str> = text.split(separator).collect();
+    let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '*';
+    let is_name = |name: &&str| {
+        let rest = |c: char| c.is_ascii_alphanumeric() || "_-.*".contains(c);
+        name.starts_with(is_first) && name.chars().all(rest)
+    };
+    let is_list = names.len() > 1 && names.len() == text.split(separator).count() && names.iter().all(is_name);
+    is_list.then(|| names.into_iter().collect::<Vec<_>>().join(separator))
 }
 
 /// Returns a list in one order if it is a set.
@@ -210,6 +225,21 @@ mod tests {
         check(&nested(r#"["x","x","y"]"#), &nested(r#"["x","y","x"]"#), false);
         check(&nested(r#"[["x"],["y"]]"#), &nested(r#"[["y"],["x"]]"#), false);
         check(r#"{"default":{"a":[{"b":1},{"b":2}]}}"#, r#"{"default":{"a":[{"b":2},{"b":1}]}}"#, false);
+        // Names between commas, which some servers write from a set.
+        let text = |text: &str| format!(r#"{{"default":"{text}"}}"#);
+        check(&text("summary,status,*all"), &text("*all,status,summary"), true);
+        check(&text("a, b"), &text("b, a"), true);
+        for (one, other) in [
+            ("a,b", "a,c"),
+            ("a,b", "b, a"),
+            ("a,a,b", "a,b,a"),
+            ("0,10", "10,0"),
+            ("name,-date", "-date,name"),
+            ("Not now, later", "later, Not now"),
+        ] {
+            check(&text(one), &text(other), false);
+        }
+        check(r#"{"description":"a,b"}"#, r#"{"description":"b,a"}"#, false);
         // The schema of the value says more.
         let described = |schema: &str, default: &str| {
             format!(r#"{{"properties":{{"a":{schema}}},"default":{{"a":{default}}}}}"#)

@@ -117,16 +117,17 @@ fn sets_in_another_order_are_not_held() {
 }
 
 #[test]
-fn sets_inside_a_default_object_are_not_held() {
-    let place = Place::new("nested-sets");
+fn sets_inside_defaults_are_not_held() {
+    let place = Place::new("sets-inside");
     let config = server(Pinning::Hold);
     let review = |default: &str| {
         let tool = format!(r#"{{"name":"a","inputSchema":{{"properties":{{"p":{{"default":{default}}}}}}}}}"#);
         held(&place.open().review(&config, &items(&[&tool]), true))
     };
-    assert!(review(r#"{"tags":["x","y"]}"#).is_empty());
-    assert!(review(r#"{"tags":["y","x"]}"#).is_empty());
-    assert_eq!(review(r#"{"tags":["y","z"]}"#), ["a"]);
+    assert!(review(r#"{"tags":["x","y"],"fields":"status,summary"}"#).is_empty());
+    assert!(review(r#"{"tags":["y","x"],"fields":"summary,status"}"#).is_empty());
+    assert_eq!(review(r#"{"tags":["y","z"],"fields":"status,summary"}"#), ["a"]);
+    assert_eq!(review(r#"{"tags":["x","y"],"fields":"status,labels"}"#), ["a"]);
 }
 
 #[test]
