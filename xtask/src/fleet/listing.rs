@@ -1,7 +1,7 @@
 //! Tool definitions as a server or the gateway writes them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     io::{Read as _, Write as _},
     net::TcpStream,
     process::Command,
@@ -11,32 +11,70 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::pipe::Pipe;
 
-/// The definitions of each server: the text of every tool without its name, sorted.
-pub(super) type Definitions = BTreeMap<String, Vec<String>>;
-
 /// How long a server may take by itself, in seconds.
 const ALONE: &str = "120";
 
-/// The separator between server and tool in the names of the gateway.
-const SEPARATOR: &str = "___";
+/// The beginning of the URIs of user interfaces.
+const UI: &str = "\"ui://";
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Era {
     Legacy,
     Modern,
 }
 
+impl Era {
+    pub(super) fn revision(self) -> &'static str {
+        match self {
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
+        }
+    }
+
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Legacy => Self::Modern,
+            Self::Modern => Self::Legacy,
+        }
+    }
+}
+
+/// A tool of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    /// The text without the name, as it was written.
+    pub(super) definition: String,
+}
+
+impl Tool {
+    fn read(tool: &RawValue) -> Self {
+        let (name, definition) = without_name(tool);
+        Self { name, definition }
+    }
+}
+
 /// What a server lists by itself.
 pub(super) struct Alone {
-    pub(super) legacy: Vec<String>,
-    /// The same tools may be written differently in the modern era. Empty if the server lacks it.
-    pub(super) modern: Vec<String>,
+    pub(super) legacy: Vec<Tool>,
+    /// `None` if the server does not speak the modern era.
+    pub(super) modern: Option<Vec<Tool>>,
+}
+
+impl Alone {
+    /// Returns the tools in one era: those of the other one if the server does not speak it.
+    pub(super) fn tools(&self, era: Era) -> &[Tool] {
+        match (era, &self.modern) {
+            (Era::Modern, Some(modern)) => modern,
+            _ => &self.legacy,
+        }
+    }
 }
 
 /// Starts the server of an entry, once for each era, and lists its tools.
 pub(super) fn alone(entry: &Value) -> Result<Alone, String> {
     let mut pipe = Pipe::start(&mut command(entry)?)?;
-    let legacy = sorted(&pages(|params| pipe.request_text("tools/list", params))?);
+    let legacy = pages(|params| pipe.request_text("tools/list", params))?;
     drop(pipe);
     let mut pipe = Pipe::open(&mut command(entry)?)?;
     let mut ask = |method: &str, mut params: Value| {
@@ -45,8 +83,8 @@ pub(super) fn alone(entry: &Value) -> Result<Alone, String> {
     };
     let discovered = ask("server/discover", json!({})).unwrap_or_default();
     let is_modern = serde_json::from_str::<Value>(&discovered).is_ok_and(|answer| answer["result"].is_object());
-    let modern = if is_modern { pages(|params| ask("tools/list", params.clone()))? } else { Vec::new() };
-    Ok(Alone { legacy, modern: sorted(&modern) })
+    let modern = if is_modern { Some(pages(|params| ask("tools/list", params.clone()))?) } else { None };
+    Ok(Alone { legacy, modern })
 }
 
 fn command(entry: &Value) -> Result<Command, String> {
@@ -60,12 +98,6 @@ fn command(entry: &Value) -> Result<Command, String> {
     Ok(command)
 }
 
-fn sorted(tools: &[Box<RawValue>]) -> Vec<String> {
-    let mut definitions: Vec<String> = tools.iter().map(|tool| without_name(tool).1).collect();
-    definitions.sort();
-    definitions
-}
-
 /// What every request of the modern era carries.
 fn metadata() -> Value {
     json!({
@@ -75,32 +107,22 @@ fn metadata() -> Value {
     })
 }
 
-/// Lists the tools of all servers through the gateway.
-pub(super) fn through(url: &str, era: Era) -> Result<Definitions, String> {
+/// Lists the tools of all servers through the gateway, under the names that it shows.
+pub(super) fn through(url: &str, era: Era) -> Result<Vec<Tool>, String> {
     let client = Client::open(url, era)?;
-    let tools = pages(|params| client.request("tools/list", params.clone()).map(|(_, body)| body))?;
-    let mut definitions = Definitions::new();
-    for tool in &tools {
-        let (name, definition) = without_name(tool);
-        let server = name.split_once(SEPARATOR).map_or(name.as_str(), |(server, _)| server);
-        let definition = without_ui_server(&definition, server);
-        definitions.entry(server.to_owned()).or_default().push(definition);
-    }
-    definitions.values_mut().for_each(|definitions| definitions.sort());
-    Ok(definitions)
+    pages(|params| client.request("tools/list", params.clone()).map(|(_, body)| body))
 }
 
-/// How two definitions differ, cut to what fits into a line: the one that changed, and the closest other.
-pub(super) fn show_change(changed: &str, others: &[String]) -> String {
-    let shared = |other: &str| changed.chars().zip(other.chars()).take_while(|(one, two)| one == two).count();
-    let closest = others.iter().max_by_key(|other| shared(other)).map_or("", String::as_str);
-    let from = shared(closest).saturating_sub(40);
+/// How a definition of the gateway differs from the server's own, cut to what fits into a line.
+pub(super) fn show_change(changed: &str, own: &str) -> String {
+    let shared = changed.chars().zip(own.chars()).take_while(|(one, two)| one == two).count();
+    let from = shared.saturating_sub(40);
     let cut = |text: &str| text.chars().skip(from).take(160).collect::<String>();
-    format!("\n  gateway: {}\n  alone:   {}", cut(changed), cut(closest))
+    format!("\n  gateway: {}\n  alone:   {}", cut(changed), cut(own))
 }
 
-/// All pages of a list, as raw tools.
-fn pages(mut request: impl FnMut(&Value) -> Result<String, String>) -> Result<Vec<Box<RawValue>>, String> {
+/// The tools of all pages of a list.
+fn pages(mut request: impl FnMut(&Value) -> Result<String, String>) -> Result<Vec<Tool>, String> {
     let mut tools = Vec::new();
     let mut params = json!({});
     loop {
@@ -110,29 +132,28 @@ fn pages(mut request: impl FnMut(&Value) -> Result<String, String>) -> Result<Ve
         let result = message.remove("result").ok_or_else(|| format!("no result: {body:.200}"))?;
         let mut result: HashMap<String, Box<RawValue>> = serde_json::from_str(result.get()).map_err(wrong)?;
         let page = result.remove("tools").ok_or("a list without tools")?;
-        tools.extend(serde_json::from_str::<Vec<Box<RawValue>>>(page.get()).map_err(wrong)?);
+        let page: Vec<Box<RawValue>> = serde_json::from_str(page.get()).map_err(wrong)?;
+        tools.extend(page.iter().map(|tool| Tool::read(tool)));
         let cursor = result.remove("nextCursor").filter(|cursor| cursor.get() != "null");
         let Some(cursor) = cursor else { return Ok(tools) };
         params = json!({"cursor": serde_json::from_str::<Value>(cursor.get()).map_err(wrong)?});
     }
 }
 
-/// The name of a tool, and the rest of its text as it was written.
+/// Returns the name of a tool, and its text as it was written with an empty name.
 fn without_name(tool: &RawValue) -> (String, String) {
     let text = tool.get();
-    let parsed: Value = serde_json::from_str(text).unwrap_or_default();
-    let name = parsed["name"].as_str().unwrap_or_default();
-    let quoted = Value::from(name).to_string();
-    let rest = [":", ": "].iter().map(|colon| format!("\"name\"{colon}{quoted}")).find_map(|pair| {
-        let at = text.find(&pair)?;
-        Some(format!("{}{}", &text[..at], &text[at + pair.len()..]))
-    });
-    (name.to_owned(), rest.unwrap_or_else(|| text.to_owned()))
+    let fields: HashMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+    let Some(written) = fields.get("name") else { return (String::new(), text.to_owned()) };
+    let name: String = serde_json::from_str(written.get()).unwrap_or_default();
+    // The value is a part of the text, whatever its place and however it is escaped.
+    let at = written.get().as_ptr() as usize - text.as_ptr() as usize;
+    (name, format!("{}\"\"{}", &text[..at], &text[at + written.get().len()..]))
 }
 
 /// Removes the server that the gateway adds to the URIs of user interfaces, so that hosts find them behind the right one.
-fn without_ui_server(definition: &str, server: &str) -> String {
-    definition.replace(&format!("\"ui://{server}+"), "\"ui://")
+pub(super) fn without_ui_server(definition: &str, server: &str) -> String {
+    definition.replace(&format!("{UI}{server}+"), UI)
 }
 
 /// A client of the gateway that opens a connection for every request.
@@ -198,7 +219,10 @@ mod tests {
             let raw = RawValue::from_string(text.to_owned()).expect("JSON");
             assert_eq!(without_name(&raw), (name.to_owned(), rest.to_owned()));
         };
-        check(r#"{"name":"a","inputSchema":{"n":1.0}}"#, "a", r#"{,"inputSchema":{"n":1.0}}"#);
-        check(r#"{"title": "T", "name": "a"}"#, "a", r#"{"title": "T", }"#);
+        check(r#"{"name":"a","inputSchema":{"n":1.0}}"#, "a", r#"{"name":"","inputSchema":{"n":1.0}}"#);
+        check(r#"{"title": "T", "name" : "a"}"#, "a", r#"{"title": "T", "name" : ""}"#);
+        check(r#"{"_meta":{"name":"a"},"name":"a"}"#, "a", r#"{"_meta":{"name":"a"},"name":""}"#);
+        check(r#"{"name":"\u0061"}"#, "a", r#"{"name":""}"#);
+        check("{}", "", "{}");
     }
 }
