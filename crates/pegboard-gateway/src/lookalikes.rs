@@ -357,12 +357,8 @@ mod tests {
     fn names_of_honest_servers_are_not_suspicious() {
         let (one, two) = (package("one"), package("two"));
         let compare = |first: (&str, &str), second: (&str, &str), origin: Option<&ServerOrigin>| {
-            let tool = |server: &'static str, (name, description), origin| Compared {
-                server,
-                name,
-                description,
-                origin,
-            };
+            let tool =
+                |server: &'static str, (name, description), origin| Compared { server, name, description, origin };
             let tools = [tool("a", first, Some(&one)), tool("b", second, origin)];
             let found = Comparison::of(&tools);
             found.pairs.iter().map(|pair| format!("{} {}", pair.likeness, pair.is_suspicious)).collect::<Vec<_>>()

@@ -265,7 +265,12 @@ mod tests {
         let shared: Vec<String> = (0..50).map(|n| format!("a{n}_shared")).collect();
         let mut names: Vec<(&str, &str)> =
             ["s", "t"].iter().flat_map(|server| shared.iter().map(|name| (*server, name.as_str()))).collect();
-        names.extend([("s", "transfer_money"), ("u", "transfer_mоney"), ("u", "transfer_monney"), ("u", "Transfer-Money")]);
+        names.extend([
+            ("s", "transfer_money"),
+            ("u", "transfer_mоney"),
+            ("u", "transfer_monney"),
+            ("u", "Transfer-Money"),
+        ]);
         let found = lookalikes(&names, 10);
         let kinds: Vec<Likeness> = found.pairs.iter().map(|(_, _, likeness)| *likeness).collect();
         assert_eq!(kinds[..4], [Likeness::Confusable, Likeness::Slip, Likeness::Spelling, Likeness::Same]);

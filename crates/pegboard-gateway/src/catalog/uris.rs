@@ -80,7 +80,8 @@ impl UriNames {
 
 /// Returns the name of a server in the characters of a scheme.
 fn scheme_part(server: &str) -> String {
-    let scheme_char = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c.to_ascii_lowercase() } else { '-' };
+    let scheme_char =
+        |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c.to_ascii_lowercase() } else { '-' };
     let text: String = server.chars().map(scheme_char).collect();
     if text.starts_with(|c: char| c.is_ascii_alphabetic()) { text } else { format!("s{text}") }
 }

@@ -158,8 +158,7 @@ async fn resources_in_results_lead_to_their_server() {
     let content = session.request("tools/call", params).await["result"]["content"].clone();
     assert_eq!(content[0]["uri"], "two+toy://text");
     assert_eq!(content[1]["resource"], json!({"uri": "two+toy://text", "text": "hello"}));
-    let messages =
-        session.request("prompts/get", json!({"name": "two___greet"})).await["result"]["messages"].clone();
+    let messages = session.request("prompts/get", json!({"name": "two___greet"})).await["result"]["messages"].clone();
     assert_eq!(messages[1]["content"]["uri"], "two+toy://text");
     assert_eq!(messages[2]["content"]["resource"], json!({"uri": "two+toy://text", "text": "hello"}));
 }

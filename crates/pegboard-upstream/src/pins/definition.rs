@@ -241,9 +241,8 @@ mod tests {
         }
         check(r#"{"description":"a,b"}"#, r#"{"description":"b,a"}"#, false);
         // The schema of the value says more.
-        let described = |schema: &str, default: &str| {
-            format!(r#"{{"properties":{{"a":{schema}}},"default":{{"a":{default}}}}}"#)
-        };
+        let described =
+            |schema: &str, default: &str| format!(r#"{{"properties":{{"a":{schema}}},"default":{{"a":{default}}}}}"#);
         let same = |schema: &str, one: &str, other: &str, is_same: bool| {
             check(&described(schema, one), &described(schema, other), is_same);
         };
