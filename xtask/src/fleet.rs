@@ -22,10 +22,10 @@ use self::{
 };
 use crate::{bench_gateway::real_servers, gateway, peers, say};
 
-/// The folder of everything that is written here.
+/// The folder of all files of a run.
 const FOLDER: &str = "target/fleet";
 
-/// How long all servers may take to start together.
+/// Timeout for the start of all servers.
 const SETTLING: Duration = Duration::from_secs(600);
 
 /// How long the first list may take if all servers are known. A list that waits for starting servers takes

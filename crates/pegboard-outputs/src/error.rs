@@ -11,74 +11,74 @@ pub enum ReadError {
     /// The arguments are wrong.
     #[error(transparent)]
     Arguments(#[from] ArgumentError),
-    /// A parameter is longer than it may be.
+    /// A parameter exceeds its maximum length.
     #[error("`{name}` is longer than {limit} bytes")]
     TooLong {
         /// The parameter.
         name: &'static str,
-        /// How long it may be.
+        /// The maximum length in bytes.
         limit: usize,
     },
-    /// A range begins behind the last character.
+    /// The range starts after the last character.
     #[error("start {start} exceeds file length {length}")]
     OutOfRange {
-        /// Where it begins.
+        /// The start of the range.
         start: u64,
-        /// How many characters there are.
+        /// The number of characters of the output.
         length: u64,
     },
-    /// A range of lines begins behind the last line.
+    /// The range of lines starts after the last line.
     #[error("first_line {first} exceeds the number of lines {lines}")]
     BeyondLines {
-        /// Where it begins.
+        /// The first line of the range.
         first: u64,
-        /// How many lines there are.
+        /// The number of lines of the output.
         lines: usize,
     },
-    /// No file of this conversation. The same words for everything else that a name can
-    /// lead to, so that names cannot be tried out.
+    /// The name is not an output of this conversation. The message does not depend on what else the
+    /// name may lead to, so that names cannot be probed.
     #[error("`filename` is not an output of this conversation")]
     Unknown,
     /// The file cannot be read.
     #[error("cannot read the output")]
     Io(#[source] io::Error),
-    /// The pattern is no regular expression, or too large a one.
+    /// The pattern is not a valid regular expression, or it is too large.
     #[error("invalid `pattern`: {0}")]
     Pattern(String),
     /// There is no program to run queries.
     #[error("queries need the `pegboard` program, which was not found")]
     NoProgram,
-    /// The program does not run.
+    /// The program that runs queries cannot be started.
     #[error("cannot start the program that runs queries")]
     Program(#[source] io::Error),
-    /// The program runs, and is not ours.
+    /// The program is not a `pegboard` that runs queries.
     #[error("the program that runs queries failed: {0}")]
     OtherProgram(String),
-    /// The filter is not jq.
+    /// The filter is not valid jq.
     #[error("the filter is not valid: {0}")]
     Filter(String),
     /// The output is not JSON.
     #[error("the output is not JSON: {0}")]
     NotJson(String),
-    /// The filter ended in an error.
+    /// The filter ended with an error.
     #[error("the filter failed: {0}")]
     Failed(String),
-    /// The filter took too much memory.
+    /// The filter exceeded the memory limit.
     #[error("the filter used more than {0} MiB of memory")]
     Memory(u64),
-    /// The filter took too much time.
+    /// The filter exceeded the time limit.
     #[error("the filter used more than {0} s")]
     Time(u64),
     /// The filter or the output nests too deeply.
     #[error("the filter used more than {0} MiB of stack: it recurses too deeply, or the output is nested too deeply")]
     Depth(usize),
-    /// The work was given up, as when the program ends.
+    /// The request was cancelled, for example because the program ends.
     #[error("the request was cancelled")]
     Cancelled(#[source] tokio::task::JoinError),
 }
 
 impl ReadError {
-    /// What can be done about it.
+    /// Returns what the model or the user can do about the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown => Some("pass the file name exactly as it was given; old outputs are removed"),

@@ -8,7 +8,7 @@ use std::{
 /// How long processes may take to end after the gateway.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// A process, told from a later one with the same number by its start.
+/// A process; its start time distinguishes it from a later one with the same number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pid: u32,
@@ -38,7 +38,7 @@ pub(super) fn still_running(processes: &[Process]) -> Vec<String> {
 fn read(pid: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    // A process that ended and that nobody has asked about is not running.
+    // A process that has ended and whose status was not read yet (a zombie) is not running.
     if *fields.first()? == "Z" {
         return None;
     }

@@ -31,27 +31,27 @@ const MAX_CLIENTS: usize = 50;
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Status {
-    /// The form of this, [`FORMAT`].
+    /// The version of the format, [`FORMAT`].
     pub format: u32,
     /// The gateway itself.
     pub gateway: About,
-    /// Where its settings come from; not for callers who may see only a part of the servers.
+    /// The source of the settings; not for callers who may see only a part of the servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Configuration>,
     /// The servers that the caller may see, in the order of the configuration.
     pub servers: Vec<ServerStatus>,
-    /// How many tools of theirs there are for clients.
+    /// The number of tools of these servers that clients can use.
     pub tools: usize,
     /// Conversations: all of them, or the caller's own where it sees only a part.
     pub sessions: Sessions,
-    /// What was done so far; not for callers who may see only a part.
+    /// The totals since the start; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
-    /// How the embeddings endpoint is doing, where there is one; not for callers who may see
+    /// The status of the embeddings endpoint, if there is one; not for callers who may see
     /// only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<EmbeddingsStatus>,
-    /// Tools that are not as they were approved; not for callers who may see only a part.
+    /// Tools that differ from the approved version; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinReport>,
     /// Tools of different servers with similar names, suspicious ones first, at most 200 of each
@@ -65,7 +65,7 @@ pub struct Status {
     /// only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llm_proxy: Option<BTreeMap<String, ProxyRouteStatus>>,
-    /// The memory of the gateway and the processes below it, where the system tells; not for
+    /// The memory of the gateway and its child processes, if the system reports it; not for
     /// callers who may see only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
@@ -76,13 +76,13 @@ pub struct Status {
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct EmbeddingsStatus {
-    /// Where it is asked.
+    /// The address of the endpoint.
     pub endpoint: String,
-    /// Its name.
+    /// The name of the model.
     pub model: String,
-    /// Tools that have a vector.
+    /// The number of tools that have a vector.
     pub embedded: usize,
-    /// Tools that there are.
+    /// The number of all tools.
     pub tools: usize,
     /// Tools that it refuses to embed.
     pub refused: usize,
@@ -163,7 +163,7 @@ pub struct Configuration {
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct ServerStatus {
-    /// What is known of it.
+    /// The report of the server.
     #[serde(flatten)]
     pub report: Report,
     /// Results of its tools that say that they failed.
@@ -174,9 +174,9 @@ pub struct ServerStatus {
     pub transport: String,
     /// Its program or URL, without secrets.
     pub target: Option<String>,
-    /// What it is for.
+    /// The description of the server.
     pub description: String,
-    /// The memory of its processes, where the system tells.
+    /// The memory of its processes, if the system reports it.
     pub memory_bytes: Option<u64>,
     /// Its last output on standard error; not for callers who may see only a part.
     pub stderr: Vec<String>,
