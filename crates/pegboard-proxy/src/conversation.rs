@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use self::memory::Memory;
 use crate::{
     json::write_canonical,
-    wires::{Said, Wire},
+    wires::{Said, ThoughtPlace, Wire},
 };
 
 /// A place in a conversation.
@@ -318,6 +318,7 @@ pub(crate) fn restore(
         turn_start: 0,
         is_reference_unknown: false,
         resolved: Vec::new(),
+        is_thinking_removed: false,
         is_deferrable,
     };
     if let Some(previous) = previous {
@@ -337,7 +338,7 @@ pub(crate) fn restore(
             }
             None => {
                 restorer.close_turn();
-                restorer.push_client(raw);
+                restorer.push_client(raw, &item);
                 restorer.history.link = after_client(&restorer.history.link, &mut item);
                 restorer.history.last = Some(item);
             }
@@ -346,7 +347,7 @@ pub(crate) fn restore(
     Ok(restorer.finish())
 }
 
-/// Returns the place of the model's last item if the client has just answered its calls. Providers refuse such a turn
+/// Returns the place of the model's last item if the client has just answered its calls. Some providers refuse such a turn
 /// without its thinking.
 pub(crate) fn open_loop(wire: &dyn Wire, items: &[Value]) -> Option<usize> {
     let at = items.iter().rposition(|item| wire.said(item).is_some())?;
@@ -370,6 +371,8 @@ struct Restorer<'a> {
     is_reference_unknown: bool,
     /// The items of that turn which the client only refers to.
     resolved: Vec<Option<String>>,
+    /// Whether thinking was removed since the user's last message.
+    is_thinking_removed: bool,
     is_deferrable: &'a dyn Fn(&str) -> bool,
 }
 
@@ -428,10 +431,9 @@ impl Restorer<'_> {
             None => (items, resolved),
         };
         self.history.is_open_hidden = turn.items.is_some();
-        if self.history.is_miss && !turn.is_behind_miss && !self.is_open() {
-            return self.without_thinking(&restored, resolved).unwrap_or(restored);
-        }
-        restored
+        let has_lost_turns = self.history.is_miss && !turn.is_behind_miss;
+        let stripped = if has_lost_turns { self.without_thinking(&restored, resolved) } else { None };
+        self.choose(stripped, restored)
     }
 
     /// Returns the items of a turn that is not known.
@@ -447,25 +449,31 @@ impl Restorer<'_> {
         let may_hide = is_reference_unknown || said.calls.iter().any(|call| (self.is_deferrable)(&call.name));
         let stripped = self.without_thinking(&items, resolved);
         self.history.is_miss |= may_hide || stripped.is_some();
-        stripped.filter(|_| !self.is_open()).unwrap_or(items)
+        self.choose(stripped, items)
     }
 
-    /// Returns whether the calls of the turn that is collected are answered just now.
-    fn is_open(&self) -> bool {
-        self.open_loop.is_some_and(|at| at >= self.turn_start)
+    /// Returns the items without their thinking, unless there was none or they must keep it.
+    fn choose(&mut self, stripped: Option<Vec<String>>, items: Vec<String>) -> Vec<String> {
+        let Some(stripped) = stripped.filter(|_| !self.keeps_thinking()) else { return items };
+        self.is_thinking_removed = true;
+        stripped
+    }
+
+    /// Returns whether the turn that is collected keeps its thinking in any case, because its calls are answered just now.
+    fn keeps_thinking(&self) -> bool {
+        self.wire.needs_thinking_in_loops() && self.open_loop.is_some_and(|at| at >= self.turn_start)
     }
 
     /// Returns a turn without its thinking, because the history before it is not what the model has seen; `None` if it has
-    /// none. Behind removed thinking there are no references, but the items themselves.
+    /// none.
     fn without_thinking(&self, items: &[String], resolved: Vec<Option<String>>) -> Option<Vec<String>> {
-        let resolved = resolved.into_iter().chain(std::iter::repeat(None));
-        let whole: Vec<String> =
-            items.iter().zip(resolved).map(|(item, resolved)| resolved.unwrap_or_else(|| item.clone())).collect();
-        let stripped = self.wire.turn_without_thinking(&whole);
-        (stripped != whole).then_some(stripped)
+        let place = ThoughtPlace { resolved, is_behind_removed: self.is_thinking_removed };
+        let stripped = self.wire.turn_without_thinking(items, &place);
+        (stripped != items).then_some(stripped)
     }
 
-    fn push_client(&mut self, item: &str) {
+    fn push_client(&mut self, item: &str, parsed: &Value) {
+        self.is_thinking_removed &= self.wire.user_text(parsed).is_none();
         let (parked, known) = (std::mem::take(&mut self.parked), std::mem::take(&mut self.known));
         if known.is_empty() && parked.is_empty() {
             return self.history.push(item);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::{mode::Mode, route::Route};
@@ -41,10 +41,13 @@ impl Report {
         Self { tools: Some(tools), sent: Some(tools), ..Self::pass(reason) }
     }
 
-    /// Adds the header to a response that passes through. An error does not tell whether a conversation is known, because
-    /// the provider may not have accepted the credential.
+    /// Adds the header to a response that passes through. Most errors do not tell whether a conversation is known, because
+    /// the provider may not have accepted the credential. An error about the request itself does: lost turns may be its
+    /// reason.
     pub(crate) fn mark_response<B>(&self, response: &mut Response<B>) {
-        let is_miss = self.is_miss && response.status().is_success();
+        let status = response.status();
+        let is_read = status.is_success() || [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND].contains(&status);
+        let is_miss = self.is_miss && is_read;
         Self { is_miss, ..self.clone() }.mark(response.headers_mut());
     }
 

@@ -59,6 +59,9 @@ fn openai(complaint: &ErrorResponse) -> Value {
         429 => ("requests", json!("rate_limit_exceeded")),
         503 => ("server_error", json!("server_is_overloaded")),
         500.. => ("server_error", Value::Null),
+        _ if complaint.at == Some("previous_response_id") => {
+            ("invalid_request_error", json!("previous_response_not_found"))
+        }
         _ => ("invalid_request_error", Value::Null),
     };
     json!({"error": {"message": complaint.message, "type": kind, "param": complaint.at, "code": code}})

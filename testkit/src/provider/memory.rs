@@ -77,7 +77,11 @@ impl Memory {
 
     fn note_items(&mut self, ask: &ModelRequest, said: &[Value], id: &str) {
         let stored = ask.body["store"] != false;
-        let mut reason = None;
+        // Reasoning leads to everything behind it in the model's turn, which may take several requests.
+        let begun = ask.messages.iter().rposition(|item| item["role"] == "user").unwrap_or_default();
+        let earlier = ask.messages[begun..].iter().rev().find(|item| item["type"] == "reasoning");
+        let mut reason = earlier.and_then(|item| item["id"].as_str()).map(str::to_owned);
+        let mut is_next = false;
         for item in said {
             let own = item["id"].as_str().unwrap_or_default();
             if stored {
@@ -85,12 +89,15 @@ impl Memory {
             }
             if item["type"] == "reasoning" {
                 reason = Some(own.to_owned());
+                is_next = true;
                 if !stored {
                     self.unstored.insert(own.into());
                 }
-            } else if let Some(reason) = reason.take() {
-                self.followers.insert(reason.clone(), item.clone());
-                self.reasons.insert(own.into(), reason);
+            } else if let Some(reason) = &reason {
+                if std::mem::take(&mut is_next) {
+                    self.followers.insert(reason.clone(), item.clone());
+                }
+                self.reasons.insert(own.into(), reason.clone());
             }
         }
         if stored {

@@ -319,7 +319,7 @@ async fn references_to_items_are_the_items() {
 }
 
 #[tokio::test]
-async fn reasoning_of_unknown_turns_is_removed_but_not_in_an_open_loop() {
+async fn reasoning_of_unknown_turns_is_removed() {
     let known = Known::new(WireName::Responses);
     let function = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
     let tools: Vec<Value> = (0..40).map(function).collect();
@@ -367,9 +367,26 @@ async fn reasoning_of_unknown_turns_is_removed_but_not_in_an_open_loop() {
     assert!(plain.history.text.contains("msg_2") && !plain.report.is_miss, "{}", plain.history.text);
     let call = json!({"type": "function_call", "id": "fc_2", "call_id": "c1", "name": "tool_1", "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "c1", "output": "ok"});
-    let open = changes(json!([user("hi"), reasoning("rs_2"), call, output]));
-    assert!(open.report.is_miss && open.history.text.contains("rs_2"), "{}", open.history.text);
-    assert!(open.history.text.contains("fc_2"), "{}", open.history.text);
+    let mut bare = call.clone();
+    bare.as_object_mut().expect("an item").shift_remove("id");
+    let check = |input: &[Value], expected: &[Value]| {
+        let prepared = changes(json!([&[user("hi")], input].concat()));
+        let history: Value = serde_json::from_str(&format!("[{}]", prepared.history.text)).expect("JSON");
+        assert_eq!(history, json!([&[user("hi")], expected].concat()));
+        assert!(prepared.report.is_miss);
+    };
+    // Also while its calls are being answered, and what the reasoning led to after that.
+    check(&[reasoning("rs_2"), call.clone(), output.clone()], &[bare.clone(), output.clone()]);
+    check(
+        &[reasoning("rs_2"), call, output.clone(), message(Some("msg_3")), user("go on")],
+        &[bare, output.clone(), message(None), user("go on")],
+    );
+    // What a reference names is not known, but its kind is: the first one has led to something else.
+    let others = [reference("rs_8"), reference("fc_9"), output];
+    check(&[&[reference("rs_7")], &others[..]].concat(), &others);
+    let web = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
+    let others = [reasoning("rs_8"), web, message(None), user("go on")];
+    check(&[&[reasoning("rs_7")], &others[..]].concat(), &others);
 }
 
 #[tokio::test]

@@ -177,6 +177,10 @@ impl Wire for Messages {
         with_field(item, "content", Some(&format!("[{}]", kept.join(","))))
     }
 
+    fn needs_thinking_in_loops(&self) -> bool {
+        true
+    }
+
     fn finished_search(&self, _answer: &HiddenAnswer) -> Option<Vec<String>> {
         // A call without thinking before it is refused where thinking is on.
         None

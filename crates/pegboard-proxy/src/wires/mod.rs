@@ -196,6 +196,15 @@ pub(crate) trait Splicer: Send + Sync {
     }
 }
 
+/// What decides which thinking of a turn is valid, apart from its items.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ThoughtPlace {
+    /// The items of the turn that the client only refers to.
+    pub(crate) resolved: Vec<Option<String>>,
+    /// Whether thinking was removed since the user's last message.
+    pub(crate) is_behind_removed: bool,
+}
+
 /// One wire format.
 pub(crate) trait Wire: Send + Sync {
     /// Returns the key of the history in a request.
@@ -329,8 +338,14 @@ pub(crate) trait Wire: Send + Sync {
     }
 
     /// Returns the items of a turn of the model without thinking.
-    fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
+    fn turn_without_thinking(&self, items: &[String], place: &ThoughtPlace) -> Vec<String> {
+        let _ = place;
         items.iter().map(|item| self.without_thinking(item)).collect()
+    }
+
+    /// Returns whether the provider refuses a turn without its thinking while its calls are being answered.
+    fn needs_thinking_in_loops(&self) -> bool {
+        false
     }
 
     /// Returns a finished search of the model for the end of a history; `None` if the wire refuses calls that the

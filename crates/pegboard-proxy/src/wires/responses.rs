@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{ClientTool, HiddenAnswer, PassedHistory, Said, Splicer, ToolChoice, Wire, append_text, searchable};
+use super::{
+    ClientTool, HiddenAnswer, PassedHistory, Said, Splicer, ThoughtPlace, ToolChoice, Wire, append_text, searchable,
+};
 use crate::{
     calls::HeldCall,
     json::{self, Object, quoted, text},
@@ -161,14 +163,23 @@ impl Wire for Responses {
         parts.to_vec()
     }
 
-    fn turn_without_thinking(&self, items: &[String]) -> Vec<String> {
-        let parsed: Result<Vec<Value>, _> = items.iter().map(|item| serde_json::from_str(item)).collect();
+    fn turn_without_thinking(&self, items: &[String], place: &ThoughtPlace) -> Vec<String> {
+        let resolved = |at: usize| place.resolved.get(at).and_then(Option::as_deref);
+        let whole = items.iter().enumerate().map(|(at, item)| resolved(at).unwrap_or(item));
+        let parsed: Result<Vec<Value>, _> = whole.map(serde_json::from_str).collect();
         let Ok(mut parsed) = parsed else { return items.to_vec() };
-        // The provider knows the others, and those that a reference names, with the reasoning before them.
-        if !parsed.iter().all(may_lose_id) || !remove_reasoning(&mut parsed, |_| true) {
-            return items.to_vec();
-        }
-        parsed.iter().map(Value::to_string).collect()
+        let is_lost: Vec<bool> = (0..parsed.len()).map(|at| is_lost(&parsed, at)).collect();
+        let first = if place.is_behind_removed { Some(0) } else { is_lost.iter().position(|is_lost| *is_lost) };
+        let Some(first) = first else { return items.to_vec() };
+        let kept = |at: usize| {
+            let may_change = at >= first && !is_reasoning(&parsed[at]) && may_lose_id(&parsed[at]);
+            if !may_change {
+                return items[at].clone();
+            }
+            remove_id(&mut parsed[at]);
+            parsed[at].to_string()
+        };
+        (0..items.len()).filter(|at| !is_lost[*at]).map(kept).collect()
     }
 
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {
@@ -214,17 +225,30 @@ fn may_lose_id(item: &Value) -> bool {
 }
 
 /// Removes reasoning from a turn, and the optional ids behind it: by its id, the provider knows that an item had reasoning
-/// before it, and refuses it alone. Returns whether there was any.
-fn remove_reasoning(items: &mut Vec<Value>, is_lost: impl Fn(&Value) -> bool) -> bool {
+/// before it, and refuses it alone.
+fn remove_reasoning(items: &mut Vec<Value>, is_lost: impl Fn(&Value) -> bool) {
     let is_lost = |item: &Value| kind_of(item) == "reasoning" && is_lost(item);
-    let Some(first) = items.iter().position(is_lost) else { return false };
-    for item in items[first..].iter_mut().filter(|item| kind_of(item) != "reasoning" && may_lose_id(item)) {
-        if let Some(fields) = item.as_object_mut() {
-            fields.shift_remove("id");
-        }
-    }
+    let Some(first) = items.iter().position(is_lost) else { return };
+    items[first..].iter_mut().filter(|item| !is_reasoning(item) && may_lose_id(item)).for_each(remove_id);
     items.retain(|item| !is_lost(item));
-    true
+}
+
+fn remove_id(item: &mut Value) {
+    if let Some(fields) = item.as_object_mut() {
+        fields.shift_remove("id");
+    }
+}
+
+/// Returns whether an item is reasoning, also by the id of an item that is not known.
+fn is_reasoning(item: &Value) -> bool {
+    kind_of(item) == "reasoning" || Responses.referred(item).is_some_and(|id| id.starts_with("rs_"))
+}
+
+/// Returns whether reasoning must be removed from a turn that may have had hidden items: whether what it led to is hidden
+/// for sure, or is there and is valid without it. The provider knows all other items, and those that a reference names,
+/// with the reasoning before them.
+fn is_lost(turn: &[Value], at: usize) -> bool {
+    is_reasoning(&turn[at]) && turn.get(at + 1).is_none_or(|next| is_reasoning(next) || may_lose_id(next))
 }
 
 /// Returns a call as it is in items.

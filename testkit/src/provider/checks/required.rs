@@ -31,7 +31,8 @@ pub(super) fn check(checker: &mut Checker) {
     match ask.route.wire {
         Wire::Messages => messages(checker),
         Wire::Responses if checker.memory.stored(ask.body).is_none() => {
-            let message = format!("Previous response with id {} not found.", ask.body["previous_response_id"]);
+            let id = ask.body["previous_response_id"].as_str().unwrap_or_default();
+            let message = format!("Previous response with id '{id}' not found.");
             checker.fail_at(Check::Required, "previous_response_id", message);
         }
         Wire::Chat => chat(checker),

@@ -71,7 +71,9 @@ fn reasoning(checker: &mut Checker) {
             );
         }
         let rest = &messages[index + 1..];
-        let is_followed = checker.memory.followers.get(id).is_none_or(|follower| is_followed_by(follower, rest));
+        let is_stored = checker.memory.items.contains_key(id);
+        let is_followed =
+            checker.memory.followers.get(id).is_none_or(|follower| is_followed_by(follower, is_stored, rest));
         if kind == "reasoning" && !(is_followed && leads_somewhere(rest)) {
             let message = format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
@@ -84,11 +86,14 @@ fn reasoning(checker: &mut Checker) {
     }
 }
 
-/// Whether a reasoning item stands before what it led to: a call before this call, anything else before no other reasoning.
-fn is_followed_by(follower: &Value, rest: &[Value]) -> bool {
+/// Whether a reasoning item stands before what it led to: a stored one before the item of this id, another one before this
+/// call, or before an item of this type.
+fn is_followed_by(follower: &Value, is_stored: bool, rest: &[Value]) -> bool {
+    let kind = |item: &Value| item["type"].as_str().unwrap_or("message").to_owned();
     rest.first().is_some_and(|next| match follower["type"].as_str() {
+        _ if is_stored => next["id"] == follower["id"],
         Some("function_call") => next["call_id"] == follower["call_id"],
-        _ => next["type"] != "reasoning",
+        _ => kind(next) == kind(follower),
     })
 }
 

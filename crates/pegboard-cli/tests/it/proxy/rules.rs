@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     RunningProxy,
+    client::{Answer, send},
     conversation::{Conversation, Seen, WIRES, arguments, history_key, play, query, reach, tool_name, tools, turns},
 };
 
@@ -263,6 +264,143 @@ fn a_conversation_goes_on_after_a_restart() {
         let seen = play(&mut conversation, 2);
         assert_eq!(seen.len(), 4, "{wire:?}");
         provider.assert_clean();
+    }
+}
+
+/// What a client of Responses sends of earlier turns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Past {
+    /// Items, with reasoning that is encrypted: the provider keeps nothing.
+    Encrypted,
+    /// Items that the provider keeps too.
+    Stored,
+    /// References to items that the provider keeps.
+    References,
+    /// The id of the response.
+    Response,
+}
+
+/// A conversation whose turns are sent back in one of the ways of its wire.
+struct WithPast {
+    conversation: Conversation,
+    past: Past,
+}
+
+impl WithPast {
+    fn new(wire: Wire, url: &str, past: Past, is_streamed: bool) -> Self {
+        let mut conversation = Conversation::new(wire, url, 200, is_streamed);
+        if wire == Wire::Responses && past != Past::Encrypted {
+            for key in ["store", "include"] {
+                conversation.body.as_object_mut().expect("a body").shift_remove(key);
+            }
+        }
+        Self { conversation, past }
+    }
+
+    /// Takes an answer as the client of this past does.
+    #[track_caller]
+    fn take(&mut self, answer: &Answer) -> Seen {
+        let id = (self.past == Past::Response).then(|| self.conversation.assemble(answer)["id"].clone());
+        let seen = self.conversation.take(answer);
+        if let Some(id) = id {
+            self.conversation.body["previous_response_id"] = id;
+            self.conversation.history().clear();
+        }
+        if self.past == Past::References {
+            for item in self.conversation.history().iter_mut().filter(|item| item["id"].is_string()) {
+                *item = json!({"type": "item_reference", "id": item["id"]});
+            }
+        }
+        seen
+    }
+
+    /// Takes answers until the model calls nothing any more.
+    #[track_caller]
+    fn finish(&mut self, answer: &Answer) {
+        let mut seen = self.take(answer);
+        while !seen.calls.is_empty() {
+            let answer = self.conversation.answer_calls().send();
+            seen = self.take(&answer);
+        }
+    }
+}
+
+/// Returns turns of a model that thinks before its search, before its call, before both, or not at all.
+fn thoughtful(wire: Wire, before_search: bool, before_call: bool) -> [ScriptedTurn; 4] {
+    let thought = |is_there: bool| match is_there && wire != Wire::Chat {
+        true => vec![Part::thinking("Hm.")],
+        false => Vec::new(),
+    };
+    let reach = |number: usize| {
+        let parts = thought(before_call).into_iter().chain([Part::call(tool_name(number), arguments(number))]);
+        ScriptedTurn::reach(query(number), parts).before_search(thought(before_search))
+    };
+    let done = || ScriptedTurn::say(thought(before_call).into_iter().chain([Part::text("Done.")]));
+    [reach(3), done(), reach(60), done()]
+}
+
+/// Plays until a call is open, or until the end of the first turn; forgets all hidden turns, and returns the answer to the
+/// next request.
+fn answer_after_loss(proxy: &mut RunningProxy, talk: &mut WithPast, is_open: bool) -> Answer {
+    let answer = talk.conversation.say("Question 0").send();
+    match is_open {
+        true => assert_eq!(talk.take(&answer).calls.len(), 1),
+        false => talk.finish(&answer),
+    }
+    proxy.stop();
+    std::fs::remove_dir_all(proxy.folder.path().join("state")).expect("a state folder");
+    proxy.spawn();
+    talk.conversation.base.clone_from(&proxy.url);
+    match is_open {
+        true => talk.conversation.answer_calls().send(),
+        false => talk.conversation.say("Question 1").send(),
+    }
+}
+
+/// Checks that the client got the error of the provider, and that the loss is reported.
+#[track_caller]
+fn assert_lost_for_good(proxy: &RunningProxy, answer: &Answer, error: &str) {
+    assert!(answer.status == 400 && answer.text().contains(error), "{}", answer.text());
+    assert_eq!(answer.report("history"), Some("incomplete"), "{:?}", answer.headers);
+    let mut status = send(&proxy.url, "GET", "/proxy/status", &[], b"");
+    status.finish();
+    let numbers = status.json();
+    assert_eq!(numbers["openai"]["misses"], 1, "{numbers}");
+}
+
+#[test]
+fn a_conversation_goes_on_without_its_hidden_turns() {
+    let responses = [Past::Encrypted, Past::Stored, Past::References].map(|past| (Wire::Responses, past));
+    for (wire, past) in
+        [Wire::Chat, Wire::Messages, Wire::Gemini].map(|wire| (wire, Past::Encrypted)).into_iter().chain(responses)
+    {
+        for thinks in [(true, true), (true, false), (false, true), (false, false)] {
+            // A model of Anthropic that thinks does so before its first call.
+            if wire == Wire::Messages && thinks == (false, true) {
+                continue;
+            }
+            for is_open in [true, false] {
+                let about = format!("{wire:?} {past:?} {thinks:?} {is_open}");
+                let provider = Provider::start(Script::new(thoughtful(wire, thinks.0, thinks.1)));
+                let mut proxy = RunningProxy::start("lost_turns", &provider);
+                let mut talk = WithPast::new(wire, &proxy.url, past, is_open);
+                let answer = answer_after_loss(&mut proxy, &mut talk, is_open);
+                if past == Past::References && thinks == (true, false) {
+                    // Only the provider knows the hidden call that the reasoning of the visible one belongs to.
+                    assert_lost_for_good(&proxy, &answer, "required following item");
+                    continue;
+                }
+                assert_eq!(answer.status, 200, "{about}: {}", answer.text());
+                assert_eq!(answer.report("history"), Some("incomplete"), "{about}: {:?}", answer.headers);
+                talk.finish(&answer);
+                if is_open {
+                    let answer = talk.conversation.say("Question 1").send();
+                    talk.finish(&answer);
+                }
+                assert_eq!(provider.turns_taken(), 4, "{about}");
+                provider.assert_clean();
+            }
+        }
     }
 }
 
