@@ -491,6 +491,9 @@ impl Restorer<'_> {
     fn finish(mut self) -> History {
         if self.history.open_items.is_empty() {
             self.history.is_open_hidden = false;
+            // A request that only goes on from a response has no item that they could go together with.
+            let parked = std::mem::take(&mut self.parked);
+            self.wire.answer_items(&parked).iter().for_each(|item| self.history.push(item));
             return self.history;
         }
         let link = after_model(&self.history.link, &self.history.open);

@@ -27,6 +27,8 @@ enum Field {
     /// As the client wrote it.
     Raw(Box<str>),
     History,
+    /// The history of a request without one, if there is any.
+    AddedHistory,
     Tools,
 }
 
@@ -41,7 +43,12 @@ impl Template {
             };
             (key.to_owned(), field)
         };
-        let fields: Vec<(String, Field)> = body.fields().map(field).collect();
+        let has_history = body.has(history_key);
+        let is_kept = |(key, _): &(&str, &serde_json::value::RawValue)| has_history || *key != history_key;
+        let mut fields: Vec<(String, Field)> = body.fields().filter(is_kept).map(field).collect();
+        if !has_history {
+            fields.push((history_key.to_owned(), Field::AddedHistory));
+        }
         let bytes = fields.iter().map(|(key, field)| match field {
             Field::Raw(raw) => key.len() + raw.len() + 4,
             _ => key.len() + 8,
@@ -64,6 +71,9 @@ impl Template {
         body.push('{');
         let mut is_replaced = false;
         for (key, value) in &self.fields {
+            if *value == Field::AddedHistory && history.is_empty() && further.is_empty() {
+                continue;
+            }
             if body.len() > 1 {
                 body.push(',');
             }
@@ -78,7 +88,7 @@ impl Template {
                     None => body.push_str(raw),
                 },
                 Field::Tools => body.push_str(tools),
-                Field::History => write_items(history, further, &mut body),
+                Field::History | Field::AddedHistory => write_items(history, further, &mut body),
             }
         }
         if let Some((key, value)) = field.filter(|_| !is_replaced) {
@@ -367,5 +377,10 @@ mod tests {
         let body = r#"{"tool_choice":"auto","messages":[],"tools":[]}"#;
         let replaced = r#"{"tool_choice":"none","messages":[{"a" : 1}],"tools":[9]}"#;
         check(body, &[], Some(("tool_choice", "\"none\"")), replaced);
+        for body in [r#"{"tools":[]}"#, r#"{"messages":null,"tools":[]}"#] {
+            check(body, &["3"], None, r#"{"tools":[9],"messages":[{"a" : 1},3]}"#);
+            let template = Template::new(&Object::parse(body).expect("an object"), "messages");
+            assert_eq!(template.render("", &[], "[9]", None), r#"{"tools":[9]}"#);
+        }
     }
 }

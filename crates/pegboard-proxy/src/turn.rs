@@ -224,7 +224,8 @@ impl Planner {
     /// Restores the history of the request. An error is the reason to pass it through.
     fn restore(&self, body: &Object<'_>, is_deferrable: &dyn Fn(&str) -> bool) -> Result<History, &'static str> {
         let previous = self.wire.previous(body);
-        let items = match body.get(self.wire.history_key()) {
+        let key = self.wire.history_key();
+        let items = match body.get(key).filter(|_| body.has(key)) {
             Some(history) => self.wire.items(history).ok_or("unreadable-history")?,
             None if previous.is_some() => Vec::new(),
             None => return Err("unreadable-history"),

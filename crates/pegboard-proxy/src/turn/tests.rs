@@ -253,8 +253,9 @@ async fn responses_go_on_from_the_last_round() {
     let tools: Vec<Value> = (0..40).map(function).collect();
     let parked = json!({"type": "function_call_output", "call_id": "s1", "output": "found"});
     let own = |name: &str| Declared { name: Some(name.to_owned()), definition: "{}".to_owned() };
+    let declared = vec![own("search_tools"), own("call_tool")];
     let turn = conversation::Turn {
-        declared: vec![own("search_tools"), own("call_tool")],
+        declared: declared.clone(),
         response: Some("resp_last".into()),
         parked: vec![parked.to_string()],
         ..Default::default()
@@ -271,7 +272,7 @@ async fn responses_go_on_from_the_last_round() {
     let (_, changed) = known.passes(&body, "forced-tool");
     assert_eq!(changed.expect("another body")["tools"], json!(tools));
     // One round with a search beside a client call has one id.
-    let turn = conversation::Turn { parked: vec![parked.to_string()], ..Default::default() };
+    let turn = conversation::Turn { parked: vec![parked.to_string()], declared, ..Default::default() };
     known.conversations.put(&[after_response(&known.root, "resp_only")], turn);
     let output = json!({"type": "function_call_output", "call_id": "c1", "output": "ok"});
     let only = json!({"model": "gpt-5.4", "previous_response_id": "resp_only", "input": [output]});
@@ -280,6 +281,20 @@ async fn responses_go_on_from_the_last_round() {
     assert_eq!(changed["previous_response_id"], "resp_only");
     assert_eq!(changed["input"], json!([parked, output]));
     assert!(!report.is_miss);
+    // Also without items of the client.
+    for input in [None, Some(json!([])), Some(Value::Null)] {
+        let mut none = json!({"model": "gpt-5.4", "previous_response_id": "resp_only"});
+        if let Some(input) = input {
+            none["input"] = input;
+        }
+        let (_, changed) = known.passes(&none, "no-tools");
+        assert_eq!(changed.expect("another body")["input"], json!([parked]), "{none}");
+        none["tools"] = json!(tools);
+        let prepared = known.changes(&none);
+        assert_eq!(prepared.history.text, parked.to_string(), "{none}");
+        let sent = prepared.template.render(&prepared.history.text, &["1".to_owned()], "[]", None);
+        assert_eq!(serde_json::from_str::<Value>(&sent).expect("JSON")["input"], json!([parked, 1]), "{none}");
+    }
     // A response that the proxy has not seen is left alone.
     body["previous_response_id"] = "resp_other".into();
     assert_eq!(
