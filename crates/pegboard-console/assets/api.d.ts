@@ -322,6 +322,8 @@ export type ProxyRoute = {
   readonly failedRounds: number;
   /** Requests whose hidden rounds were not known any more. */
   readonly misses: number;
+  /** Requests that were sent to the provider again in another form, because it had refused them. */
+  readonly retries: number;
   /** The time that the proxy has added to all requests. */
   readonly addedMs: number;
   /** Tokens that the provider has read from its cache. */

@@ -65,6 +65,11 @@ impl Calls {
         self.delivery
     }
 
+    /// Goes on without references to tools.
+    pub(crate) fn give_up_references(&mut self) {
+        self.delivery = Delivery::Constant;
+    }
+
     /// Returns the tools of the client.
     pub(crate) fn tools(&self) -> &ToolSet {
         &self.tools

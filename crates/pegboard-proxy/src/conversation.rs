@@ -19,10 +19,11 @@ use std::{
 
 use pegboard_state::{FileKind, Key, Sealer, Store, digest};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use self::memory::Memory;
 use crate::{
+    catalog::CALL,
     json::write_canonical,
     wires::{Said, ThoughtPlace, Wire},
 };
@@ -52,6 +53,11 @@ pub(crate) struct Declared {
     pub(crate) name: Option<String>,
     /// The definition as it is sent.
     pub(crate) definition: String,
+}
+
+/// Returns whether found tools are called through `call_tool` where these tools are declared.
+pub(crate) fn is_constant(declared: &[Declared]) -> bool {
+    declared.iter().any(|tool| tool.name.as_deref() == Some(CALL))
 }
 
 /// What the provider has seen of a turn, as far as that is not what the client has seen.
@@ -248,6 +254,8 @@ pub(crate) struct History {
     pub(crate) open_items: Vec<String>,
     /// The tools that were declared in the newest known turn.
     pub(crate) declared: Option<Vec<Declared>>,
+    /// Whether known turns may have references to tools.
+    pub(crate) may_have_references: bool,
     /// The id of the response before it, as the provider knows it.
     pub(crate) previous: Option<String>,
     /// Tools that the model has called in turns that are not known.
@@ -276,6 +284,19 @@ impl History {
     /// Returns the last item.
     pub(crate) fn last_item(&self) -> &str {
         &self.text[self.last_start..]
+    }
+
+    /// Replaces the items for which `change` returns another one.
+    pub(crate) fn rewrite(&mut self, change: impl Fn(&str) -> Option<String>) {
+        let whole = format!("[{}]", self.text);
+        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(&whole) else { return };
+        self.text.clear();
+        for item in items {
+            self.push(change(item.get()).as_deref().unwrap_or(item.get()));
+        }
+        for item in &mut self.open_items {
+            *item = change(item).unwrap_or_else(|| std::mem::take(item));
+        }
     }
 
     /// Replaces the last item.
@@ -416,6 +437,7 @@ impl Restorer<'_> {
             return self.unknown_items(said, items, resolved, is_reference_unknown);
         };
         self.history.declared = Some(turn.declared.clone());
+        self.history.may_have_references |= !is_constant(&turn.declared);
         if let Some(note) = &turn.note
             && let Some(item) = self.wire.with_note(self.history.last_item(), note)
         {

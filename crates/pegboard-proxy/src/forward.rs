@@ -124,6 +124,14 @@ pub(crate) fn pass_response(response: reqwest::Response) -> Response<Body> {
     Response::from_parts(parts, Body::new(body))
 }
 
+/// Returns the response of a provider with its body, which was read.
+pub(crate) fn pass_response_with(response: &reqwest::Response, body: Vec<u8>) -> Response<Body> {
+    let mut passed = Response::new(Body::from(body));
+    *passed.status_mut() = response.status();
+    *passed.headers_mut() = end_to_end(response.headers());
+    passed
+}
+
 /// The body of a client's request on its way to the provider. It fails beyond the limit.
 pub(crate) struct RequestBody {
     /// Only ever used through `&mut`; the HTTP client requires bodies that may be shared.

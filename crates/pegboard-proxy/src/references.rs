@@ -55,6 +55,11 @@ impl References {
         is_rejected
     }
 
+    /// Forgets a rejection: the request was rejected without references too.
+    pub(crate) fn forget(&self, route: Route, model: &str) {
+        self.lock().remove(&(route, model.to_owned()));
+    }
+
     fn remember(&self, route: Route, model: &str, support: Support) {
         if model.len() > MAX_NAME {
             return;
@@ -101,6 +106,16 @@ mod tests {
         check(true, "the request was deferred", false);
         check(true, "Input tag 'tool_reference' found using 'type' does not match", true);
         check(true, "tools.1.custom.Defer_Loading: Extra inputs are not permitted", true);
+    }
+
+    #[test]
+    fn a_rejection_is_forgotten() {
+        let (references, route) = (References::default(), Route::Anthropic);
+        for model in ["m", "n"] {
+            references.reject(route, model, "");
+        }
+        references.forget(route, "m");
+        assert!(!references.are_rejected(route, "m") && references.are_rejected(route, "n"));
     }
 
     #[test]

@@ -99,6 +99,8 @@ pub struct RouteNumbers {
     pub added_ms: f64,
     /// Tokens that providers have read from their caches, as they report it.
     pub cache_read_tokens: u64,
+    /// Requests that were sent to the provider again in another form, because it had refused them.
+    pub retries: u64,
     /// Answers that ended with an error in a round that the client does not see.
     pub failed_rounds: u64,
 }
@@ -108,7 +110,7 @@ type Counter = (&'static str, &'static str, fn(&RouteNumbers) -> f64);
 
 /// Returns numbers in the text format of Prometheus.
 pub(crate) fn prometheus(numbers: &BTreeMap<Route, RouteNumbers>) -> String {
-    let counters: [Counter; 9] = [
+    let counters: [Counter; 10] = [
         ("requests_total", "Requests that ask for an answer of a model.", |it| it.requests as f64),
         ("tools_in_total", "Tools in requests.", |it| it.tools_in as f64),
         ("tools_sent_total", "Tools that were sent to providers.", |it| it.tools_sent as f64),
@@ -120,6 +122,7 @@ pub(crate) fn prometheus(numbers: &BTreeMap<Route, RouteNumbers>) -> String {
         }),
         ("hidden_rounds_total", "Rounds that clients do not see.", |it| it.hidden_rounds as f64),
         ("history_misses_total", "Requests with unknown hidden turns.", |it| it.misses as f64),
+        ("retries_total", "Requests that were sent again in another form.", |it| it.retries as f64),
         ("added_seconds_total", "Time before requests were sent on.", |it| it.added_ms / 1000.0),
         ("cache_read_tokens_total", "Tokens that providers have read from their caches.", |it| {
             it.cache_read_tokens as f64

@@ -1,11 +1,12 @@
 //! The request to the provider in place of the client's.
 
 use axum::http::{HeaderValue, header};
+use pegboard_discovery::ToolDefinition;
 
 use crate::{
     calls::{Calls, Delivery, HeldCall},
     catalog::{CALL, SEARCH, ToolSet},
-    conversation::{Declared, History},
+    conversation::{Declared, History, is_constant},
     json::{Object, quoted},
     mode::{Mode, Modes},
     wires::{ToolChoice, Wire},
@@ -204,9 +205,7 @@ fn first_tools(
     forced: Option<&str>,
     modes: &Modes,
 ) -> Result<Vec<Declared>, &'static str> {
-    let own = tools.own_tools(delivery == Delivery::Reference).ok_or("no-search")?;
-    let own = own.iter().map(|tool| Declared { name: Some(tool.name.clone()), definition: wire.definition(tool) });
-    let mut declared: Vec<Declared> = own.collect();
+    let mut declared = own_tools(wire, tools, delivery).ok_or("no-search")?;
     declared.extend(
         tools
             .never_deferred()
@@ -218,6 +217,30 @@ fn first_tools(
         }
     }
     Ok(declared)
+}
+
+/// Returns the tools of the proxy as they are declared.
+fn own_tools(wire: &dyn Wire, tools: &ToolSet, delivery: Delivery) -> Option<Vec<Declared>> {
+    let own = tools.own_tools(delivery == Delivery::Reference)?;
+    let declare = |tool: &ToolDefinition| Declared { name: Some(tool.name.clone()), definition: wire.definition(tool) };
+    Some(own.iter().map(declare).collect())
+}
+
+/// Returns what is declared once the provider has rejected references: found tools are called through `call_tool`.
+pub(crate) fn declare_without_references(
+    wire: &dyn Wire,
+    tools: &ToolSet,
+    declared: &[Declared],
+) -> Option<Vec<Declared>> {
+    let mut constant = own_tools(wire, tools, Delivery::Constant)?;
+    let is_kept = |tool: &&Declared| tool.name.as_deref() != Some(SEARCH) && !wire.is_deferred(&tool.definition);
+    constant.extend(declared.iter().filter(is_kept).cloned());
+    Some(constant)
+}
+
+/// Returns an item with the definitions of found tools in place of references to them; `None` if it has none.
+pub(crate) fn item_without_references(wire: &dyn Wire, tools: &ToolSet, item: &str) -> Option<String> {
+    wire.without_references(item, &|name| tools.definition(name).map(|definition| wire.kept(definition)))
 }
 
 /// Returns a tool of the client as it is declared.
@@ -261,8 +284,8 @@ pub(crate) fn prefetch(wire: &dyn Wire, history: &History, calls: &mut Calls) ->
     }
 }
 
-/// Chooses how found tools reach the model. A conversation keeps to it, also with another model and after the provider has
-/// rejected references: its hidden turns have some.
+/// Chooses how found tools reach the model. A conversation keeps to it, also with another model, until the provider rejects
+/// references.
 pub(crate) fn delivery(
     wire: &dyn Wire,
     declared: Option<&[Declared]>,
@@ -271,10 +294,10 @@ pub(crate) fn delivery(
     are_references_rejected: bool,
 ) -> Delivery {
     let calls_directly = match declared {
-        Some(declared) => !declared.iter().any(|tool| tool.name.as_deref() == Some(CALL)),
-        None => mode == Mode::Defer && wire.has_references(model) && !are_references_rejected,
+        Some(declared) => !is_constant(declared),
+        None => mode == Mode::Defer && wire.has_references(model),
     };
-    if calls_directly { Delivery::Reference } else { Delivery::Constant }
+    if calls_directly && !are_references_rejected { Delivery::Reference } else { Delivery::Constant }
 }
 
 /// Prepares the headers of a request whose answer is read by the proxy.
@@ -345,8 +368,7 @@ mod tests {
             let known = known.map(declared);
             let of = |are_rejected| delivery(&Messages, known.as_deref(), model, mode, are_rejected);
             assert_eq!(of(false), expected, "{known:?} {model} {mode:?}");
-            let after_rejection = if known.is_some() { expected } else { Delivery::Constant };
-            assert_eq!(of(true), after_rejection, "{known:?} {model} {mode:?}");
+            assert_eq!(of(true), Delivery::Constant, "{known:?} {model} {mode:?}");
         };
         check(None, "claude-opus-4-8", Mode::Defer, Delivery::Reference);
         check(None, "claude-opus-4-8", Mode::Prefetch, Delivery::Constant);

@@ -72,6 +72,15 @@ pub(crate) struct Exchange {
     /// The beginning of all conversations of the client with the provider.
     pub(crate) root: Link,
     pub(crate) hidden: HiddenTurn,
+    /// Whether a request was sent again in another form, because the provider had refused it.
+    pub(crate) is_retried: bool,
+}
+
+/// What the provider has answered to a request.
+struct Asked {
+    response: reqwest::Response,
+    /// The body of the response, if the provider has refused the request.
+    refusal: Option<Vec<u8>>,
 }
 
 impl HiddenTurn {
@@ -113,17 +122,11 @@ impl From<RequestError> for Interrupted {
 impl Exchange {
     /// Asks the provider, and returns the response for the client.
     pub(crate) async fn run(mut self) -> Result<Response<Body>, RequestError> {
-        let mut response = self.ask().await?;
+        let Asked { response, refusal } = self.ask().await?;
         if !response.status().is_success() {
-            let mut passed = if response.status() == StatusCode::BAD_REQUEST && self.has_references() {
-                let (status, headers) = (response.status(), forward::end_to_end(response.headers()));
-                let body = forward::read_answer(&mut response, MAX_ERROR).await?;
-                self.note_rejection(status, &body);
-                let mut passed = Response::new(Body::from(body));
-                (*passed.status_mut(), *passed.headers_mut()) = (status, headers);
-                passed
-            } else {
-                forward::pass_response(response)
+            let mut passed = match refusal {
+                Some(body) => forward::pass_response_with(&response, body),
+                None => forward::pass_response(response),
             };
             self.report.mark_response(&mut passed);
             return Ok(passed);
@@ -142,8 +145,25 @@ impl Exchange {
         self.answer(response).await
     }
 
-    /// Sends the next request of the turn.
-    async fn ask(&mut self) -> Result<reqwest::Response, RequestError> {
+    /// Sends the next request of the turn. If the provider refuses it, and another form of it may be accepted, sends that
+    /// form, once for each answer.
+    async fn ask(&mut self) -> Result<Asked, RequestError> {
+        let asked = self.send().await?;
+        let had_references = self.has_references();
+        let is_adapted = asked.refusal.as_ref().is_some_and(|error| self.adapt(error));
+        if !is_adapted {
+            return Ok(asked);
+        }
+        self.counters.of(self.route).retries += 1;
+        let again = self.send().await?;
+        if had_references && again.refusal.is_some() {
+            // They were not the reason.
+            self.references.forget(self.route, &self.model);
+        }
+        Ok(again)
+    }
+
+    async fn send(&self) -> Result<Asked, RequestError> {
         let tools = request::tool_list(self.wire, &self.declared, self.mark.as_deref());
         {
             let mut numbers = self.counters.of(self.route);
@@ -153,11 +173,15 @@ impl Exchange {
         let is_last = self.hidden.rounds >= self.max_rounds;
         let no_calls = is_last.then(|| self.wire.no_calls());
         let body = self.template.render(&self.history.text, &self.hidden.items, &tools, no_calls);
-        let response = self.upstream.send(&self.outgoing, body.into()).await?;
+        let mut response = self.upstream.send(&self.outgoing, body.into()).await?;
         if response.status().is_success() && self.has_references() {
             self.references.accept(self.route, &self.model);
         }
-        Ok(response)
+        let refusal = match response.status() {
+            StatusCode::BAD_REQUEST => Some(forward::read_answer(&mut response, MAX_ERROR).await?),
+            _ => None,
+        };
+        Ok(Asked { response, refusal })
     }
 
     /// Returns whether the request refers to tools, which are declared for that alone.
@@ -165,14 +189,36 @@ impl Exchange {
         self.declared.iter().any(|tool| self.wire.is_deferred(&tool.definition))
     }
 
-    /// Remembers that the provider has rejected references to tools, if this error says so.
-    fn note_rejection(&self, status: StatusCode, error: &[u8]) {
-        if status == StatusCode::BAD_REQUEST
-            && self.has_references()
-            && self.references.reject(self.route, &self.model, &String::from_utf8_lossy(error))
-        {
+    /// Changes the request so that it does not have what this error is about; returns whether it is to be sent again.
+    fn adapt(&mut self, error: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(error);
+        let is_rejection = self.has_references() && self.references.reject(self.route, &self.model, &text);
+        if is_rejection {
             tracing::warn!(route = self.route.as_str(), model = self.model, "references to tools rejected");
         }
+        if std::mem::replace(&mut self.is_retried, true) {
+            return false;
+        }
+        if is_rejection {
+            return self.give_up_references().is_some();
+        }
+        let error = serde_json::from_slice::<Value>(error).ok().filter(|_| self.report.is_miss);
+        let completed = error.and_then(|error| self.wire.completed(&self.history.text, &error));
+        completed.map(|completed| self.history.text = completed).is_some()
+    }
+
+    /// Replaces references to tools by their definitions. From now on, the model calls found tools through `call_tool`.
+    fn give_up_references(&mut self) -> Option<()> {
+        let calls = self.calls.as_mut()?;
+        let tools = calls.shared_tools();
+        self.declared = request::declare_without_references(self.wire, &tools, &self.declared)?;
+        calls.give_up_references();
+        let change = |item: &str| request::item_without_references(self.wire, &tools, item);
+        self.history.rewrite(change);
+        for item in &mut self.hidden.items {
+            *item = change(item).unwrap_or_else(|| std::mem::take(item));
+        }
+        Some(())
     }
 
     fn response_headers(&self, headers: &HeaderMap) -> HeaderMap {
@@ -220,11 +266,12 @@ impl Exchange {
                 self.splicer.finish(self.hidden.notice.as_deref(), &mut out);
                 return Ok(sender.send(out).await?);
             }
-            response = self.ask().await?;
+            let asked = self.ask().await?;
+            response = asked.response;
             let is_readable = is_event_stream(response.headers()) && !is_encoded(response.headers());
             if !response.status().is_success() || !is_readable {
                 self.count_failed_round();
-                let error = self.hidden_error(&mut response).await;
+                let error = self.hidden_error(&mut response, asked.refusal).await;
                 let mut out = Vec::new();
                 self.splicer.fail(&error, &mut out);
                 return Ok(sender.send(out).await?);
@@ -279,10 +326,12 @@ impl Exchange {
     }
 
     /// Returns the error of a hidden round in the form of the route.
-    async fn hidden_error(&self, response: &mut reqwest::Response) -> Value {
+    async fn hidden_error(&self, response: &mut reqwest::Response, refusal: Option<Vec<u8>>) -> Value {
         let status = response.status();
-        let body = forward::read_answer(response, MAX_ERROR).await.unwrap_or_default();
-        self.note_rejection(status, &body);
+        let body = match refusal {
+            Some(body) => body,
+            None => forward::read_answer(response, MAX_ERROR).await.unwrap_or_default(),
+        };
         match serde_json::from_slice::<Value>(&body) {
             Ok(error) if error.is_object() && error.get("error").is_some() => error,
             _ => {
@@ -307,13 +356,16 @@ impl Exchange {
     }
 
     async fn answer_rounds(&mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
+        let mut refusal = None;
         loop {
             let (status, headers) = (response.status(), response.headers().clone());
-            let body = forward::read_answer(&mut response, MAX_ANSWER).await?;
+            let body = match refusal.take() {
+                Some(body) => body,
+                None => forward::read_answer(&mut response, MAX_ANSWER).await?,
+            };
             if status.is_success() && is_encoded(&headers) {
                 return Err(RequestError::Encoded);
             }
-            self.note_rejection(status, &body);
             let parsed = serde_json::from_slice::<Value>(&body).ok().filter(|_| status.is_success());
             let round = match (parsed, &mut self.calls) {
                 (Some(answer), Some(calls)) => self.splicer.answer(answer, calls),
@@ -322,7 +374,7 @@ impl Exchange {
             let is_usable = matches!(round.end, End::Complete | End::Stopped);
             let is_finished = !is_usable || self.close_round(round).await == Next::Finish;
             if !is_finished {
-                response = self.ask().await?;
+                Asked { response, refusal } = self.ask().await?;
                 continue;
             }
             if !is_usable {

@@ -160,6 +160,7 @@ impl Incoming<'_> {
             report,
             root,
             hidden: HiddenTurn::starting_with(prefetched.items),
+            is_retried: false,
         };
         exchange.run().await
     }
@@ -275,11 +276,19 @@ impl Planner {
         })
     }
 
+    /// Continues a conversation that has references to tools without them.
+    fn replace_references(&self, tools: &ToolSet, history: &mut History) {
+        if let Some(declared) = history.declared.as_ref().filter(|declared| !conversation::is_constant(declared)) {
+            history.declared = request::declare_without_references(self.wire, tools, declared);
+        }
+        history.rewrite(|item| request::item_without_references(self.wire, tools, item));
+    }
+
     fn prepare(
         &self,
         body: &Object<'_>,
         tools: &Arc<ToolSet>,
-        history: History,
+        mut history: History,
         model: &str,
         mode: Mode,
         modes: &Modes,
@@ -289,6 +298,9 @@ impl Planner {
         let delivery = request::delivery(self.wire, history.declared.as_deref(), model, mode, are_rejected);
         if delivery == Delivery::Reference && !self.wire.has_references(model) {
             return Err("model-changed");
+        }
+        if delivery == Delivery::Constant && history.may_have_references {
+            self.replace_references(tools, &mut history);
         }
         let choice = self.wire.choice(body);
         let declared = request::declare(self.wire, tools, delivery, &history, &choice, modes)?;

@@ -27,6 +27,7 @@ pub(crate) fn route_statuses(numbers: BTreeMap<Route, RouteNumbers>) -> BTreeMap
             hidden_rounds,
             failed_rounds,
             misses,
+            retries,
             added_ms,
             cache_read_tokens,
             other_requests: _,
@@ -42,6 +43,7 @@ pub(crate) fn route_statuses(numbers: BTreeMap<Route, RouteNumbers>) -> BTreeMap
             hidden_rounds,
             failed_rounds,
             misses,
+            retries,
             added_ms,
             cache_read_tokens,
         };

@@ -126,6 +126,8 @@ pub struct ProxyRouteStatus {
     pub failed_rounds: u64,
     /// Requests whose hidden rounds were not known any more.
     pub misses: u64,
+    /// Requests that were sent to the provider again in another form, because it had refused them.
+    pub retries: u64,
     /// The time that the proxy has added to all requests.
     pub added_ms: f64,
     /// Tokens that the provider has read from its cache, as it reports them.

@@ -242,7 +242,8 @@ async fn conversations_begin_without_references_once_they_were_rejected() {
     let answer = json!({"role": "assistant", "content": "Yes"});
     known.keep(&of(json!([user("hi")])), &answer, conversation::Turn::default());
     known.references.reject(Route::Anthropic, "claude-opus-4-8", "unknown content type 'tool_reference'");
-    assert_eq!(names(&known.changes(&of(json!([user("hi"), answer, user("more")])))), ["search_tools"]);
+    let go_on = of(json!([user("hi"), answer, user("more")]));
+    assert_eq!(names(&known.changes(&go_on)), ["search_tools", "call_tool"], "also in the middle");
     assert_eq!(names(&known.changes(&of(json!([user("ho")])))), ["search_tools", "call_tool"]);
 }
 
@@ -402,6 +403,25 @@ async fn reasoning_of_unknown_turns_is_removed() {
     let web = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
     let others = [reasoning("rs_8"), web, message(None), user("go on")];
     check(&[&[reasoning("rs_7")], &others[..]].concat(), &others);
+}
+
+#[test]
+fn lost_answers_are_added_beside_those_of_the_client() {
+    let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "ok"}).to_string();
+    let check = |history: &str, message: &str, expected: Option<&str>| {
+        let error = json!({"error": {"message": message}});
+        let completed = WireName::Responses.wire().completed(history, &error);
+        let added = completed.as_deref().and_then(|completed| completed.strip_suffix(&format!(",{history}")));
+        assert_eq!(completed.is_some(), expected.is_some(), "{history} {message}");
+        let added: Option<Value> = added.and_then(|added| serde_json::from_str(added).ok());
+        assert_eq!(added.as_ref().and_then(|added| added["call_id"].as_str()), expected, "{history} {message}");
+    };
+    let missing = "No tool output found for function call call_2.";
+    check(&output("call_1"), missing, Some("call_2"));
+    check(&output("call_2"), missing, None);
+    check(&user("go on").to_string(), missing, None);
+    check(&output("call_1"), "No tool output found for function call ", None);
+    check(&output("call_1"), "Rate limit reached", None);
 }
 
 #[tokio::test]

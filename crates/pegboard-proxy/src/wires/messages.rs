@@ -23,6 +23,9 @@ const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
 
 const DEFERRED: &str = "defer_loading";
 
+/// The type of references to tools in results.
+const REFERENCE: &str = "tool_reference";
+
 impl Wire for Messages {
     fn history_key(&self) -> &'static str {
         "messages"
@@ -47,6 +50,20 @@ impl Wire for Messages {
     fn renewed(&self, declared: &str, definition: &str) -> String {
         let deferred = if self.is_deferred(declared) { self.deferred(definition) } else { None };
         deferred.unwrap_or_else(|| self.kept(definition))
+    }
+
+    fn without_references(&self, item: &str, definition: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let content = Object::parse(item).filter(|_| item.contains(REFERENCE))?.get("content")?;
+        let mut is_changed = false;
+        let block = |block: &RawValue| match result_without_references(block.get(), definition) {
+            Some(changed) => {
+                is_changed = true;
+                changed
+            }
+            None => block.get().to_owned(),
+        };
+        let blocks: Vec<String> = json::list(content)?.into_iter().map(block).collect();
+        is_changed.then(|| with_field(item, "content", Some(&format!("[{}]", blocks.join(",")))))
     }
 
     fn history_when_passed(&self) -> PassedHistory {
@@ -239,6 +256,20 @@ fn blocks(item: &Value) -> &[Value] {
 
 fn call_of(block: &Value, arguments: String) -> HeldCall {
     HeldCall { id: text(block, "id").to_owned(), name: text(block, "name").to_owned(), arguments }
+}
+
+/// Returns the result of a search with the definitions of tools in place of references to them; `None` if it has none.
+fn result_without_references(block: &str, definition: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let result: Value = serde_json::from_str(block).ok().filter(|block: &Value| block["type"] == "tool_result")?;
+    let parts = result["content"].as_array()?;
+    let is_reference = |part: &&Value| part["type"] == REFERENCE;
+    parts.iter().find(is_reference)?;
+    let mut lines = vec!["To be called with `call_tool`:".to_owned()];
+    for name in parts.iter().filter(is_reference).map(|part| text(part, "tool_name")) {
+        lines.push(definition(name).unwrap_or_else(|| format!("`{name}`, which is not available now")));
+    }
+    lines.extend(parts.iter().filter(|part| !is_reference(part)).map(|part| text(part, "text").to_owned()));
+    Some(with_field(block, "content", Some(&quoted(&lines.join("\n")))))
 }
 
 /// Marks the last block of an item for the prompt cache; `None` if it cannot have a mark.

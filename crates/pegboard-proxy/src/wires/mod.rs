@@ -252,6 +252,19 @@ pub(crate) trait Wire: Send + Sync {
         false
     }
 
+    /// Returns an item with the definitions of tools in place of references to them; `None` if it has no references.
+    fn without_references(&self, item: &str, definition: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let _ = (item, definition);
+        None
+    }
+
+    /// Returns the history with what the provider misses in it according to this error, if only a lost turn can be the
+    /// reason.
+    fn completed(&self, history: &str, error: &Value) -> Option<String> {
+        let _ = (history, error);
+        None
+    }
+
     /// Returns the present definition of a tool in the form in which `declared` was sent.
     fn renewed(&self, declared: &str, definition: &str) -> String {
         let _ = declared;

@@ -182,6 +182,18 @@ impl Wire for Responses {
         (0..items.len()).filter(|at| !is_lost[*at]).map(kept).collect()
     }
 
+    fn completed(&self, history: &str, error: &Value) -> Option<String> {
+        let (_, id) = text(&error["error"], "message").split_once("No tool output found for function call ")?;
+        let id = id.split_whitespace().next()?.trim_end_matches('.');
+        let items: Vec<Value> = serde_json::from_str(&format!("[{history}]")).ok()?;
+        // Without outputs of the client, its turn may have ended with another response than the one that it names.
+        let answers_calls = items.iter().any(|item| kind_of(item) == "function_call_output");
+        let is_known = items.iter().any(|item| text(item, "call_id") == id);
+        let lost = "This result is no longer available. Repeat the call if it is still needed.";
+        let item = format!(r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#, quoted(id), quoted(lost));
+        (answers_calls && !is_known).then(|| format!("{item},{history}"))
+    }
+
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {
         let HeldCall { id, name, arguments } = &answer.call;
         let call = json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments});

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{
     PATIENCE, RunningProxy,
     client::{HEADERS, open, send},
-    conversation::{Conversation, WIRES, query, reach, tool_name},
+    conversation::{Conversation, WIRES, arguments, play, query, reach, tool_name},
 };
 
 fn search() -> ScriptedTurn {
@@ -142,7 +142,8 @@ fn refusals_pass_with_their_headers() {
                 assert_eq!(provider.requests().len(), 1, "{wire:?}: the client decides about retries");
 
                 // In a hidden round of an answer that is not streamed, the refusal is the answer.
-                let provider = Provider::start(Script::new([search(), limits(status)]));
+                // Where that has references to tools, it is asked again without them.
+                let provider = Provider::start(Script::new([search(), limits(status), limits(status)]));
                 let proxy = RunningProxy::start("hidden_refusals", &provider);
                 let answer = Conversation::new(wire, &proxy.url, 200, is_streamed).say("Go").send();
                 assert!(!answer.text().contains("search_tools"), "{wire:?}: {}", answer.text());
@@ -172,23 +173,77 @@ fn a_retry_after_a_broken_hidden_round_succeeds() {
     }
 }
 
+/// Returns the number of requests on Messages that were sent again.
+fn retries(proxy: &RunningProxy) -> u64 {
+    let mut status = send(&proxy.url, "GET", "/proxy/status", &[], b"");
+    status.finish();
+    status.json()["anthropic"]["retries"].as_u64().expect("a number")
+}
+
 #[test]
-fn a_provider_that_rejects_references_gets_none_in_new_conversations() {
+fn rejected_references_are_sent_as_definitions() {
     for is_streamed in [false, true] {
-        let mut script = Script::new([search(), search(), text()]);
+        let mut script = Script::new([search(), reach(3), text(), search(), text()]);
         script.models.no_tool_search = vec!["claude-opus-4-8".to_owned()];
         let provider = Provider::start(script);
         let proxy = RunningProxy::start("references", &provider);
+        let mut first = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed);
+        assert_eq!(first.say("Go").ask().calls, [(tool_name(3), arguments(3))]);
+        let requests = provider.requests();
+        let names = |at: usize, word: &str| requests[at].body.to_string().contains(word);
+        assert!(names(1, "tool_reference") && names(1, "defer_loading") && !names(1, "\"call_tool\""));
+        assert!(!names(2, "tool_reference") && !names(2, "defer_loading") && names(2, "\"call_tool\""));
+        assert!(first.answer_calls().ask().text.ends_with("happy."));
+        let second = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").ask();
+        assert!(second.text.ends_with("happy."), "{second:?}");
+        let requests = provider.requests();
+        let with_references = requests.iter().filter(|request| request.body.to_string().contains("tool_reference"));
+        assert_eq!((with_references.count(), retries(&proxy)), (1, 1), "{is_streamed}");
+        assert_eq!(requests.iter().filter(|request| !request.violations.is_empty()).count(), 1, "{is_streamed}");
+    }
+}
+
+#[test]
+fn a_conversation_with_references_goes_on_where_they_are_rejected() {
+    for is_streamed in [false, true] {
+        let turns = [reach(3), text(), reach(60), text(), reach(3), text()];
+        let mut script = Script::new(turns);
+        script.models.no_tool_search = vec!["claude-opus-4-7".to_owned()];
+        let provider = Provider::start(script);
+        let mut proxy = RunningProxy::start("references_later", &provider);
+        let mut conversation = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed);
+        play(&mut conversation, 1);
+        provider.assert_clean();
+        let before = provider.requests().len();
+        assert!(provider.requests()[before - 1].body.to_string().contains("tool_reference"));
+        conversation.body["model"] = "claude-opus-4-7".into();
+        let seen = play(&mut conversation, 1);
+        assert_eq!((seen[0].calls.clone(), retries(&proxy)), (vec![(tool_name(60), arguments(60))], 1));
+        // What the proxy has learned is gone, and the conversation is not.
+        proxy.restart();
+        conversation.base.clone_from(&proxy.url);
+        let seen = play(&mut conversation, 1);
+        assert_eq!((seen[0].calls.clone(), retries(&proxy)), (vec![(tool_name(3), arguments(3))], 0));
+        let requests = provider.requests().split_off(before);
+        assert!(!requests[0].violations.is_empty() && requests[1..].iter().all(|asked| asked.violations.is_empty()));
+        let shares: Vec<f64> = requests[2..].iter().filter_map(|asked| asked.prefix_share).collect();
+        assert!(shares.len() == 4 && shares.iter().all(|share| *share == 1.0), "{shares:?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_twice_was_not_refused_for_its_references() {
+    for is_streamed in [false, true] {
+        let refused = || ScriptedTurn::status(400);
+        let provider = Provider::start(Script::new([search(), refused(), refused(), search(), text()]));
+        let proxy = RunningProxy::start("refused_twice", &provider);
         let first = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").send();
         assert!(!looks_finished(Wire::Messages, &first.text()), "{}", first.text());
-        assert_eq!(first.status, if is_streamed { 200 } else { 400 }, "{}", first.text());
-        assert!(provider.requests()[1].body.to_string().contains("tool_reference"));
-        let seen = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").ask();
-        assert!(seen.text.ends_with("happy."), "{seen:?}");
-        let requests = provider.requests();
-        assert_eq!(requests.len(), 4);
-        assert!(requests[2].body["tools"].to_string().contains("\"call_tool\""));
-        assert!(!requests[3].body.to_string().contains("tool_reference"));
+        assert_eq!((first.status, retries(&proxy)), (if is_streamed { 200 } else { 400 }, 1), "{}", first.text());
+        let second = Conversation::new(Wire::Messages, &proxy.url, 200, is_streamed).say("Go").ask();
+        assert!(second.text.ends_with("happy."), "{second:?}");
+        assert_eq!((provider.requests().len(), retries(&proxy)), (5, 1));
+        assert!(provider.requests()[4].body.to_string().contains("tool_reference"));
     }
 }
 

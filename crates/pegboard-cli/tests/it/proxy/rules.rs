@@ -405,6 +405,56 @@ fn a_conversation_goes_on_without_its_hidden_turns() {
 }
 
 #[test]
+fn a_response_whose_last_round_is_lost_is_the_error_of_the_provider() {
+    let search = ScriptedTurn::say([Part::call("search_tools", json!({"query": query(3)}))]);
+    let searched = vec![search, ScriptedTurn::say([Part::text("There is none.")])];
+    let called = thoughtful(Wire::Responses, true, true).to_vec();
+    for (turns, is_open, error) in [
+        (called.clone(), true, Some("No tool call found")),
+        (searched, false, Some("No tool output found")),
+        // The last response has one round, so that its id is the provider's own.
+        (called, false, None),
+    ] {
+        let provider = Provider::start(Script::new(turns));
+        let mut proxy = RunningProxy::start("lost_response", &provider);
+        let mut talk = WithPast::new(Wire::Responses, &proxy.url, Past::Response, is_open);
+        let answer = answer_after_loss(&mut proxy, &mut talk, is_open);
+        match error {
+            Some(error) => assert_lost_for_good(&proxy, &answer, error),
+            None => assert_eq!((answer.status, answer.report("history")), (200, Some("incomplete"))),
+        }
+    }
+    let provider = Provider::start(Script::new([]));
+    let proxy = RunningProxy::start("unknown_response", &provider);
+    let mut talk = WithPast::new(Wire::Responses, &proxy.url, Past::Response, false);
+    talk.conversation.body["previous_response_id"] = "resp_unknown".into();
+    let answer = talk.conversation.say("Question 0").send();
+    assert_lost_for_good(&proxy, &answer, "previous_response_not_found");
+}
+
+#[test]
+fn a_response_with_a_lost_search_beside_calls_goes_on() {
+    for is_streamed in [false, true] {
+        let provider = Provider::start(Script::new([reach(3), ScriptedTurn::say([Part::text("ok")])]));
+        let mut proxy = RunningProxy::start("lost_search", &provider);
+        let mut talk = WithPast::new(Wire::Responses, &proxy.url, Past::Response, is_streamed);
+        let answer = talk.conversation.say("First").send();
+        talk.finish(&answer);
+        let call = Part::call("call_tool", json!({"name": tool_name(3), "arguments": arguments(3)}));
+        let search = Part::call("search_tools", json!({"query": query(11)}));
+        let done = ScriptedTurn::say([Part::text("done")]);
+        provider.go_on([ScriptedTurn::say([search, call]), reach(11), done]);
+        let answer = answer_after_loss(&mut proxy, &mut talk, true);
+        assert_eq!((answer.status, answer.report("history")), (200, Some("incomplete")), "{}", answer.text());
+        assert_eq!(talk.take(&answer).calls, [(tool_name(11), arguments(11))], "{is_streamed}");
+        let answer = talk.conversation.answer_calls().send();
+        assert_eq!(talk.take(&answer).text, "done");
+        let refused = provider.requests().iter().filter(|request| !request.violations.is_empty()).count();
+        assert_eq!(refused, 1, "{is_streamed}: the one without the result of the search");
+    }
+}
+
+#[test]
 fn references_to_earlier_items_are_the_items() {
     for is_streamed in [false, true] {
         let provider = Provider::start(script(Wire::Responses, 3));

@@ -24,6 +24,35 @@ fn answers_join_the_next_message() {
 }
 
 #[test]
+fn references_become_definitions() {
+    let definition = |name: &str| (name == "send").then(|| r#"{"name":"send"}"#.to_owned());
+    let check = |content: &str, expected: Option<&str>| {
+        let item = |content: &str| format!(r#"{{"role":"user","content":{content}}}"#);
+        let changed = Messages.without_references(&item(content), &definition);
+        assert_eq!(changed, expected.map(item), "{content}");
+    };
+    let reference = |name: &str| format!(r#"{{"type":"tool_reference","tool_name":"{name}"}}"#);
+    let result = |content: &str| format!(r#"{{"type":"tool_result","tool_use_id":"s","content":{content}}}"#);
+    let text = r#"{"type":"text","text":"tool_reference"}"#;
+    check(
+        &format!("[{},{text}]", result(&format!("[{},{text}]", reference("send")))),
+        Some(&format!(
+            "[{},{text}]",
+            result(r#""To be called with `call_tool`:\n{\"name\":\"send\"}\ntool_reference""#)
+        )),
+    );
+    check(
+        &format!("[{}]", result(&format!("[{}]", reference("gone")))),
+        Some(&format!("[{}]", result(r#""To be called with `call_tool`:\n`gone`, which is not available now""#))),
+    );
+    for same in
+        [format!("[{}]", result(&format!("[{text}]"))), result(r#""tool_reference""#), r#""tool_reference""#.to_owned()]
+    {
+        check(&same, None);
+    }
+}
+
+#[test]
 fn answers_refer_to_tools_and_tell_the_rest() {
     let check = |references: &[&str], text: &str, expected: &str| {
         let call = HeldCall { id: "s".to_owned(), ..HeldCall::default() };
