@@ -34,6 +34,7 @@ mod progress;
 mod rankers;
 pub mod reference;
 mod running_gateways;
+mod running_proxies;
 mod source;
 mod telemetry;
 mod terminal_text;

@@ -332,6 +332,21 @@ export type ProxyRoute = {
   readonly bypassed: Readonly<Record<string, number>>;
 };
 
+/** The LLM API proxies that run without a gateway. */
+export type LlmProxies = {
+  readonly proxies: readonly (LlmProxy)[];
+};
+
+/** An LLM API proxy that runs without a gateway. */
+export type LlmProxy = {
+  /** Its process. */
+  readonly pid: number;
+  /** The address for programs. */
+  readonly endpoint: string;
+  /** Its routes, by name. */
+  readonly routes: Readonly<Record<string, ProxyRoute>>;
+};
+
 /** The tools of a server. */
 export type ServerTools = {
   readonly name: string;
@@ -1106,6 +1121,12 @@ export interface Operations {
     query: undefined;
     body: undefined;
     result: Configuration;
+  };
+  "GET /control/llm-proxies": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    result: LlmProxies;
   };
   "GET /control/clients": {
     path: undefined;

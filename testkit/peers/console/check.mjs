@@ -1,6 +1,6 @@
 // Checks the console in a real browser, with a gateway that runs already.
 //
-//     node check.mjs SCENARIO --base URL [--login URL] [--token TOKEN] [--admin TOKEN] [--server NAME] [--file FILE] [--home FOLDER]
+//     node check.mjs SCENARIO --base URL [--login URL] [--token TOKEN] [--admin TOKEN] [--server NAME] [--file FILE] [--home FOLDER] [--proxy URL]
 //
 // --base is the address of the gateway (http://127.0.0.1:8080), --login the printed address with its
 // single-use code. Prints a line for each step; exits with 1 and the reason if one fails. With
@@ -15,7 +15,7 @@
 // restricted  a token sees its part only: the server NAME, and no others; an admin's sees everything
 // lost        a lost connection is shown, and comes back; the gateway runs with --demo
 // many        100,000 entries scroll; the gateway runs with --demo
-// routes      numbers of the LLM API proxy on the gateway, in front of a scripted provider
+// routes      numbers of the LLM API proxy on the gateway, in front of a scripted provider, and of the one at URL beside it
 
 import { parseArgs } from "node:util";
 import { openBrowser } from "./browser.mjs";
@@ -24,11 +24,11 @@ const SCENARIOS = ["units", "pages", "live", "poisoned", "configured", "restrict
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { base: { type: "string" }, login: { type: "string" }, token: { type: "string" }, admin: { type: "string" }, server: { type: "string" }, file: { type: "string" }, home: { type: "string" } },
+  options: { base: { type: "string" }, login: { type: "string" }, token: { type: "string" }, admin: { type: "string" }, server: { type: "string" }, file: { type: "string" }, home: { type: "string" }, proxy: { type: "string" } },
 });
 const [scenario] = positionals;
 if (!SCENARIOS.includes(scenario) || !values.base) {
-  console.error(`usage: check.mjs ${SCENARIOS.join("|")} --base URL [--login URL] [--token TOKEN] [--admin TOKEN] [--server NAME] [--file FILE] [--home FOLDER]`);
+  console.error(`usage: check.mjs ${SCENARIOS.join("|")} --base URL [--login URL] [--token TOKEN] [--admin TOKEN] [--server NAME] [--file FILE] [--home FOLDER] [--proxy URL]`);
   process.exit(2);
 }
 

@@ -205,6 +205,7 @@ async fn serve(
         state_flag: args.state.as_deref(),
         listen_flag: args.listen.as_deref(),
         state: state.as_deref().filter(|_| source.path().is_some()),
+        proxies: state.as_deref(),
         endpoint: options.endpoint.as_deref(),
     };
     options.host = console::host(&gateway, &surroundings, rankers, settings);

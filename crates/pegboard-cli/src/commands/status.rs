@@ -1,31 +1,30 @@
 //! `pegboard status`.
 
 mod changes;
-mod proxies;
 mod screen;
 #[cfg(test)]
 mod tests;
 mod units;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pegboard_gateway::control::{FORMAT, Status};
+use pegboard_gateway::control::{FORMAT, LlmProxyStatus, Status};
 use serde::Serialize;
 use serde_json::json;
 
-use self::proxies::RunningProxy;
 use super::serve::runtime;
 use crate::{
     Outcome,
     cli::options::Format,
-    error::{CliError, say},
+    error::{CliError, say, warn},
     gateway_client::{
         EndpointError, GatewayEndpoint,
         find::{self, FoundGateways, GatewayArgs},
     },
     output::{self, FAINT},
+    running_proxies,
 };
 
 #[derive(Debug, Args)]
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
     let is_any = args.argument.is_none() && args.config.is_none() && !args.gateway.names_gateway();
     runtime()?.block_on(async {
         let state = args.gateway.state_folder().filter(|_| is_any && !args.watch);
-        let proxies = proxies::list(state.as_deref()).await;
+        let proxies = running_proxies(state.as_deref()).await;
         match found {
             FoundGateways::One(endpoint) | FoundGateways::Unregistered(endpoint) if args.watch => {
                 watch::watch(&endpoint).await
@@ -80,11 +79,20 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
     })
 }
 
+/// Returns the LLM API proxies that answer.
+async fn running_proxies(state: Option<&Path>) -> Vec<LlmProxyStatus> {
+    let Some(state) = state else { return Vec::new() };
+    let listed = running_proxies::list(state).await.into_iter();
+    // This command has no log.
+    let tell = |error| warn(&pegboard_upstream::with_causes(&error));
+    listed.filter_map(|proxy| proxy.map_err(tell).ok()).collect()
+}
+
 /// Prints the status of one gateway.
 fn one(
     endpoint: &GatewayEndpoint,
     status: Result<Status, EndpointError>,
-    proxies: &[RunningProxy],
+    proxies: &[LlmProxyStatus],
     is_json: bool,
 ) -> Result<Outcome, CliError> {
     let status = match status {
@@ -107,7 +115,7 @@ struct OneStatus<'a> {
     #[serde(flatten)]
     status: &'a Status,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    llm_proxies: &'a [RunningProxy],
+    llm_proxies: &'a [LlmProxyStatus],
 }
 
 /// Returns why there is no status: exit code 1 if no gateway is running, otherwise an error.
@@ -122,7 +130,11 @@ fn fail(endpoint: &GatewayEndpoint, error: EndpointError) -> Result<Outcome, Cli
 }
 
 /// Prints one line for each of several gateways.
-async fn several(endpoints: &[GatewayEndpoint], proxies: &[RunningProxy], is_json: bool) -> Result<Outcome, CliError> {
+async fn several(
+    endpoints: &[GatewayEndpoint],
+    proxies: &[LlmProxyStatus],
+    is_json: bool,
+) -> Result<Outcome, CliError> {
     let mut statuses = Vec::with_capacity(endpoints.len());
     let mut text = String::new();
     for endpoint in endpoints {
@@ -144,7 +156,7 @@ async fn several(endpoints: &[GatewayEndpoint], proxies: &[RunningProxy], is_jso
 }
 
 /// Prints several gateways, or none, and all proxies.
-fn print_all(text: &str, statuses: &[Status], proxies: &[RunningProxy], is_json: bool) -> Result<(), CliError> {
+fn print_all(text: &str, statuses: &[Status], proxies: &[LlmProxyStatus], is_json: bool) -> Result<(), CliError> {
     if is_json {
         return output::json(&json!({"format": FORMAT, "gateways": statuses, "llmProxies": proxies}));
     }

@@ -16,7 +16,10 @@ use pegboard_gateway::{
     control::host::{Doctor, HealthFinding, Host, HostError, HostErrorKind},
 };
 
-use self::{clients::ClientConfigFiles, configuration::EditedFile, logins::BackgroundLogins, rankers::CachedRankers};
+use self::{
+    clients::ClientConfigFiles, configuration::EditedFile, logins::BackgroundLogins, proxy::RunningProxies,
+    rankers::CachedRankers,
+};
 pub(crate) use self::{
     proxy::{ProxyNumbers, route_statuses},
     rankers::RankerSettings,
@@ -31,6 +34,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) listen_flag: Option<&'a str>,
     /// The state folder.
     pub(crate) state: Option<&'a Path>,
+    /// The state folder in which LLM API proxies are registered.
+    pub(crate) proxies: Option<&'a Path>,
     /// The URL for clients.
     pub(crate) endpoint: Option<&'a str>,
 }
@@ -42,7 +47,7 @@ pub(crate) fn host(
     rankers: Rankers,
     settings: RankerSettings,
 ) -> Host {
-    let Surroundings { source, state_flag, listen_flag, state, endpoint } = *surroundings;
+    let Surroundings { source, state_flag, listen_flag, state, proxies, endpoint } = *surroundings;
     let state_flag = state_flag.map(str::to_owned);
     let path = source.path().map(Path::to_owned);
     let edited = || EditedFile { source: source.clone(), state: state_flag.clone() };
@@ -60,6 +65,7 @@ pub(crate) fn host(
         clients: Some(Arc::new(clients)),
         logins: state.map(|state| Arc::new(BackgroundLogins::new(gateway, state)) as _),
         llm_proxy: None,
+        llm_proxies: Some(Arc::new(RunningProxies::new(proxies))),
     }
 }
 

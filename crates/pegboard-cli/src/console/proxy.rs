@@ -1,9 +1,18 @@
 //! The numbers of the LLM API proxy in the form of the control API.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use pegboard_gateway::control::{ProxyRouteStatus, host::LlmProxy};
+use pegboard_gateway::control::{
+    LlmProxyStatus, ProxyRouteStatus,
+    host::{LlmProxies, LlmProxy},
+};
 use pegboard_proxy::{Proxy, Route, RouteNumbers};
+use tokio::runtime::Handle;
+
+use crate::running_proxies;
 
 /// The proxy whose routes are on the gateway's listener.
 #[derive(Debug)]
@@ -12,6 +21,31 @@ pub(crate) struct ProxyNumbers(pub(crate) Proxy);
 impl LlmProxy for ProxyNumbers {
     fn routes(&self) -> BTreeMap<String, ProxyRouteStatus> {
         route_statuses(self.0.numbers())
+    }
+}
+
+/// The LLM API proxies that are registered in the state folder.
+#[derive(Debug)]
+pub(super) struct RunningProxies {
+    /// The state folder; without one, there are none.
+    state: Option<PathBuf>,
+    runtime: Handle,
+}
+
+impl RunningProxies {
+    /// Must be called inside a runtime.
+    pub(super) fn new(state: Option<&Path>) -> Self {
+        Self { state: state.map(Path::to_owned), runtime: Handle::current() }
+    }
+}
+
+impl LlmProxies for RunningProxies {
+    fn list(&self) -> Vec<LlmProxyStatus> {
+        let Some(state) = &self.state else { return Vec::new() };
+        let listed = self.runtime.block_on(running_proxies::list(state)).into_iter();
+        // The console asks again and again.
+        let tell = |error| tracing::debug!(error = pegboard_upstream::with_causes(&error), "proxy not shown");
+        listed.filter_map(|proxy| proxy.map_err(tell).ok()).collect()
     }
 }
 

@@ -9,7 +9,7 @@ import { Bars } from "../plot.js";
 import { useStore } from "../store.js";
 import { Facts, Table } from "../table.js";
 import { Card, Empty, Failure, Meter, PageHead, Segments, Select, Waiting, useLoaded } from "../ui.js";
-import { ProxyCard } from "./savings/proxy.js";
+import { ProxyCards } from "./savings/proxy.js";
 
 /** @typedef {import("../api.d.ts").Savings} Totals */
 /** @typedef {import("../api.d.ts").SavingsPart} Part */
@@ -33,7 +33,7 @@ export default function Savings() {
         : html`<${Figures} value=${value} /><${Days} value=${value} isMoney=${isMoney} />
             <div class="columns"><${Parts} title="By client" parts=${value.clients} value=${value} isMoney=${isMoney} /><${Parts} title="By server" parts=${value.servers} value=${value} isMoney=${isMoney} /></div>
             <${Formula} value=${value} />`}
-      <${ProxyCard} />
+      <${ProxyCards} />
     </div>`;
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ControlState, ProxyRouteStatus,
+    ControlState, LlmProxyStatus, ProxyRouteStatus,
     caller::ControlCaller,
     responses::{answer, blocking, error_response, hint_response, read_body},
 };
@@ -38,6 +38,8 @@ pub struct Host {
     pub logins: Option<Arc<dyn LoginFlows>>,
     /// The LLM API proxy, if its routes are on the gateway's listener.
     pub llm_proxy: Option<Arc<dyn LlmProxy>>,
+    /// The LLM API proxies that run without a gateway.
+    pub llm_proxies: Option<Arc<dyn LlmProxies>>,
 }
 
 /// The reason why the program cannot do something.
@@ -320,11 +322,18 @@ pub trait LlmProxy: fmt::Debug + Send + Sync {
     fn routes(&self) -> BTreeMap<String, ProxyRouteStatus>;
 }
 
+/// The LLM API proxies of the same user on this machine that run without a gateway.
+pub trait LlmProxies: fmt::Debug + Send + Sync {
+    /// Returns those that answer.
+    fn list(&self) -> Vec<LlmProxyStatus>;
+}
+
 pub(super) fn routes() -> Router<ControlState> {
     Router::new()
         .route("/control/health", get(health))
         .route("/control/configuration", get(configuration))
         .route("/control/clients", get(clients).post(change_client))
+        .route("/control/llm-proxies", get(llm_proxies))
 }
 
 /// Returns a part of the program for a caller with full access.
@@ -454,6 +463,22 @@ async fn change_client(State(state): State<ControlState>, asking: ControlCaller,
     match blocking(move || files.change(&change)).await {
         Ok(Ok(preview)) => answer(&preview),
         Ok(Err(error)) => error.response(),
+        Err(response) => response,
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct LlmProxyList {
+    proxies: Vec<LlmProxyStatus>,
+}
+
+async fn llm_proxies(State(state): State<ControlState>, asking: ControlCaller) -> Response<Body> {
+    let found = match part_for(&asking, state.options.host.llm_proxies.as_ref(), "the list of LLM API proxies") {
+        Ok(found) => Arc::clone(found),
+        Err(response) => return *response,
+    };
+    match blocking(move || found.list()).await {
+        Ok(proxies) => answer(&LlmProxyList { proxies }),
         Err(response) => response,
     }
 }

@@ -47,8 +47,8 @@ pub use self::{
     access::{ControlAccess, NoRandomness},
     logs::{FOLLOW_QUEUE, Logs},
     status::{
-        About, AuthStatus, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ProxyRouteStatus,
-        ServerStatus, Sessions, Status, Totals,
+        About, AuthStatus, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, LlmProxyStatus,
+        ProxyRouteStatus, ServerStatus, Sessions, Status, Totals,
     },
     tools::{ServerTools, ToolChanges, ToolEntry, ToolList},
 };

@@ -134,6 +134,18 @@ pub struct ProxyRouteStatus {
     pub cache_read_tokens: u64,
 }
 
+/// An LLM API proxy that runs without a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LlmProxyStatus {
+    /// Its process.
+    pub pid: u32,
+    /// The address for programs.
+    pub endpoint: String,
+    /// The numbers of each route, by its name.
+    pub routes: BTreeMap<String, ProxyRouteStatus>,
+}
+
 /// The identity and uptime of a gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -13,8 +13,8 @@ use pegboard_engine::{Hinted, Keyword};
 use pegboard_gateway::{
     ActivitySettings, ConsoleSettings, ContentsPlace, GatewaySettings, Prices, Profile,
     control::{
-        ControlAccess, Options,
-        host::{Host, NamedRankers},
+        ControlAccess, LlmProxyStatus, Options, ProxyRouteStatus,
+        host::{Host, LlmProxies, NamedRankers},
     },
 };
 use pegboard_upstream::config::{Pinning, ToolOverride};
@@ -26,7 +26,8 @@ use super::{
 };
 
 /// Every path that can be read.
-const READABLE: [&str; 8] = ["status", "tools", "logs", "activity", "sessions", "savings", "approvals", "cases"];
+const READABLE: [&str; 9] =
+    ["status", "tools", "logs", "activity", "sessions", "savings", "approvals", "cases", "llm-proxies"];
 
 /// A console of a gateway.
 struct Console {
@@ -146,8 +147,19 @@ impl NamedRankers for TwoRankers {
     }
 }
 
+/// One proxy.
+#[derive(Debug)]
+struct OneProxy;
+
+impl LlmProxies for OneProxy {
+    fn list(&self) -> Vec<LlmProxyStatus> {
+        let routes = [("openai".to_owned(), ProxyRouteStatus { requests: 3, ..ProxyRouteStatus::default() })];
+        vec![LlmProxyStatus { pid: 7, endpoint: "http://127.0.0.1:8090".to_owned(), routes: routes.into() }]
+    }
+}
+
 fn host() -> Host {
-    Host { rankers: Some(Arc::new(TwoRankers::default())), ..Host::default() }
+    Host { rankers: Some(Arc::new(TwoRankers::default())), llm_proxies: Some(Arc::new(OneProxy)), ..Host::default() }
 }
 
 fn hosted() -> Options {
@@ -248,7 +260,12 @@ async fn with_tokens_a_token_is_the_credential() {
         (&who["restricted"], &who["tokens"], &who["may"]["searchAs"]),
         (&json!(true), &json!([]), &json!(false))
     );
-    for path in ["savings", "approvals", "cases", "logs"] {
+    let proxies = admin.get("llm-proxies").await;
+    assert_eq!(
+        (&proxies["proxies"][0]["pid"], &proxies["proxies"][0]["routes"]["openai"]["requests"]),
+        (&json!(7), &json!(3))
+    );
+    for path in ["savings", "approvals", "cases", "logs", "llm-proxies"] {
         assert_eq!(guest.ask(Method::GET, path, &[], &Value::Null).await.0, 403, "{path}");
     }
     for path in ["servers/two/restart", "servers/one/stop", "servers/one/start"] {

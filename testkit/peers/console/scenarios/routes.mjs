@@ -1,11 +1,11 @@
-// The routes of the LLM API proxy on the gateway's listener, on the page of savings.
+// The routes of the LLM API proxy on the gateway's listener, and of one beside it, on the page of savings.
 
 import assert from "node:assert/strict";
 import { SIZES, step, Tab } from "../browser.mjs";
 
 const TOOLS = 40;
 
-export default async function routes(browser, { base, login }) {
+export default async function routes(browser, { base, login, proxy }) {
   const tab = await Tab.open(browser, base);
   await tab.signIn(login);
   await tab.show("savings");
@@ -15,6 +15,7 @@ export default async function routes(browser, { base, login }) {
   step("savings: a proxy without requests says how to use it");
   await askThrough(base);
   await checkNumbers(tab, card);
+  await checkBeside(tab, proxy);
   await checkLooks(tab, card);
   await tab.close();
 }
@@ -64,6 +65,16 @@ async function checkNumbers(tab, card) {
   assert.match(await cell("openai", "Added per request"), /^[\d.]+ (µs|ms|s)$/);
   assert.equal(await cell("openai", "Remarks"), "unchanged: 1 few-tools");
   step("savings: requests, tools, rounds, time, cache reads and reasons of each route, without a reload");
+}
+
+/** A proxy without a gateway has its own table. */
+async function checkBeside(tab, proxy) {
+  const card = tab.page.locator(`section[aria-label='LLM API proxy at ${proxy}, without a gateway']`);
+  await tab.until("the proxy beside the gateway is shown", () => card.isVisible());
+  assert.match(await card.innerText(), new RegExp(`No requests yet[\\s\\S]*${proxy}`));
+  await post(`${proxy}/openai/v1/chat/completions`, { model: "gpt-5.4", messages: [{ role: "user", content: "File it" }] });
+  await tab.until("its request is counted", async () => (await card.locator("tbody td[data-label='Requests']").allInnerTexts()).join() === "1");
+  step("savings: the routes of a proxy without a gateway, without a reload");
 }
 
 async function checkLooks(tab, card) {

@@ -8,13 +8,10 @@ use std::{
 use anstyle::{AnsiColor, Style};
 use pegboard_gateway::{
     ToolName,
-    control::{ProxyRouteStatus, ServerStatus, Status},
+    control::{LlmProxyStatus, ProxyRouteStatus, ServerStatus, Status},
 };
 
-use super::{
-    proxies::RunningProxy,
-    units::{format_count, format_long, format_short},
-};
+use super::units::{format_count, format_long, format_short};
 use crate::{
     output::{FAINT, STRONG, count},
     platform::output_size,
@@ -75,7 +72,7 @@ pub(super) fn screen(status: &Status, width: usize) -> String {
 }
 
 /// Renders the LLM API proxies that run beside gateways.
-pub(super) fn proxies(proxies: &[RunningProxy], width: usize) -> String {
+pub(super) fn proxies(proxies: &[LlmProxyStatus], width: usize) -> String {
     let mut text = Text { text: String::new(), width };
     for proxy in proxies {
         text.line(PLAIN, "");

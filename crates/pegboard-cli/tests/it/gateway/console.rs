@@ -10,6 +10,34 @@ use super::{
     CONTROL, Served, client, fixture,
     real::{node, peers, tools},
 };
+use crate::proxy::RunningProxy;
+
+#[tokio::test]
+async fn proxies_beside_the_gateway_are_listed_for_full_access() {
+    let (whole, part) = ("a-token-that-sees-everything-here", "a-token-that-sees-one-server-only");
+    let provider = Provider::start(Script::default());
+    let mut proxy = RunningProxy::start("listed_beside", &provider);
+    let config = json!({"mcpServers": {"seen": fixture(&[])}, "pegboard": {"tokens": [
+        {"name": "all", "token": whole}, {"name": "part", "token": part, "selection": {"servers": ["seen"]}},
+    ]}});
+    let state = proxy.state().to_str().expect("a path").to_owned();
+    let served = Served::start_with("control-proxies", &config, &["--state", &state], &[]).await;
+    let ask = async |token: &str| {
+        let url = served.url.replace("/mcp", "/control/llm-proxies");
+        let answer = client::http().get(url).bearer_auth(token).send().await.expect("an answer");
+        let (status, body) = (answer.status().as_u16(), answer.text().await.expect("a body"));
+        (status, serde_json::from_str::<Value>(&body).expect("JSON"))
+    };
+    let (status, listed) = ask(whole).await;
+    let found = &listed["proxies"][0];
+    assert_eq!(
+        (status, &found["endpoint"], &found["routes"]["openai"]["requests"]),
+        (200, &json!(proxy.url), &json!(0))
+    );
+    assert_eq!(ask(part).await.0, 403);
+    proxy.stop();
+    assert_eq!(ask(whole).await, (200, json!({"proxies": []})));
+}
 
 /// Returns the folder of installed peers, if there is a browser among them.
 fn browser_tools() -> Option<PathBuf> {
@@ -154,12 +182,14 @@ async fn routes_of_the_llm_api_proxy_are_shown() {
     let file = Part::call("tool_7", json!({"text": "a note"}));
     let reach = ScriptedTurn::reach("handle case 7: file the text of case 7", [file]);
     let filed = || ScriptedTurn::say([Part::text("Filed.")]);
-    let provider = Provider::start(Script::new([reach, filed(), filed(), filed()]));
+    let provider = Provider::start(Script::new([reach, filed(), filed(), filed(), filed()]));
+    let beside = RunningProxy::start("console_routes", &provider);
     let upstreams = json!({"openai": format!("{}/v1", provider.url()), "anthropic": provider.url()});
     let proxy = json!({"onGateway": true, "upstreams": upstreams});
     let config = json!({"mcpServers": {"fixture": fixture(&[])}, "pegboard": {"proxy": proxy}});
-    let served = Served::start("console-routes", &config).await;
+    let state = beside.state().to_str().expect("a path").to_owned();
+    let served = Served::start_with("console-routes", &config, &["--state", &state], &[]).await;
     let login = login_url(&served).await;
-    run(&tools, &served, "routes", &["--login", &login]).await;
+    run(&tools, &served, "routes", &["--login", &login, "--proxy", &beside.url]).await;
     provider.assert_clean();
 }

@@ -15,6 +15,7 @@ mod streams;
 
 use std::{
     io::{BufRead, BufReader},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread::JoinHandle,
@@ -33,12 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const OPERATOR: &str = "the-operator-of-this-gateway";
 
 /// A running proxy, which is stopped when it is dropped.
-struct RunningProxy {
+pub(crate) struct RunningProxy {
     folder: Folder,
     upstream: String,
     options: Vec<String>,
     process: Option<Process>,
-    url: String,
+    pub(crate) url: String,
     log: Arc<Mutex<String>>,
 }
 
@@ -49,7 +50,7 @@ struct Process {
 
 impl RunningProxy {
     /// Starts a proxy in front of `provider`.
-    fn start(test: &str, provider: &Provider) -> Self {
+    pub(crate) fn start(test: &str, provider: &Provider) -> Self {
         Self::with_options(test, provider, &[])
     }
 
@@ -124,7 +125,7 @@ impl RunningProxy {
             command.env("PEGBOARD_TOKEN", OPERATOR);
             return command;
         }
-        command.args(["proxy", "--log-level", "debug", "--state"]).arg(self.folder.path().join("state"));
+        command.args(["proxy", "--log-level", "debug", "--state"]).arg(self.state());
         if !self.options.iter().any(|option| option == "--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
@@ -158,13 +159,18 @@ impl RunningProxy {
         self.process = Some(Process { child, reader });
     }
 
+    /// Returns the state folder.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
     /// Stops the proxy and starts it again with the same state, on another port.
     fn restart(&mut self) {
         self.stop();
         self.spawn();
     }
 
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let Some(Process { mut child, reader }) = self.process.take() else { return };
         let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         let _ = child.wait();

@@ -348,7 +348,7 @@ fn answer_after_loss(proxy: &mut RunningProxy, talk: &mut WithPast, is_open: boo
         false => talk.finish(&answer),
     }
     proxy.stop();
-    std::fs::remove_dir_all(proxy.folder.path().join("state")).expect("a state folder");
+    std::fs::remove_dir_all(proxy.state()).expect("a state folder");
     proxy.spawn();
     talk.conversation.base.clone_from(&proxy.url);
     match is_open {

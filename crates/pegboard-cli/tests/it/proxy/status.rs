@@ -25,7 +25,7 @@ fn status(proxy: &RunningProxy, configure: impl FnOnce(&mut Command)) -> (i32, S
 fn a_proxy_without_a_gateway_is_shown() {
     let provider = Provider::start(Script::new(turns(Wire::Chat, 2)));
     let mut proxy = RunningProxy::start("status_alone", &provider);
-    let state = proxy.folder.path().join("state");
+    let state = proxy.state();
     let (code, text) = status(&proxy, |command| _ = command.arg("--state").arg(&state));
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&proxy.url) && text.contains("no requests yet"), "{text}");
@@ -75,7 +75,7 @@ fn a_proxy_that_rejects_the_request_is_reported() {
     let provider = Provider::start(Script::new(turns(Wire::Chat, 1)));
     let tokens = json!({"tokens": [{"name": "laptop", "token": "t0ken-of-this-test"}]});
     let proxy = RunningProxy::with_config("status_rejected", &provider, &tokens);
-    let state = proxy.folder.path().join("state");
+    let state = proxy.state();
     let status = || status(&proxy, |command| _ = command.arg("--state").arg(&state)).1;
     assert!(status().contains(&proxy.url), "its socket needs no token");
     // As on a system without sockets.

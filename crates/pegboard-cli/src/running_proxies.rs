@@ -1,0 +1,71 @@
+//! Running LLM API proxies: `pegboard proxy` without a gateway.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use pegboard_gateway::control::{LlmProxyStatus, ProxyRouteStatus};
+use pegboard_proxy::STATUS_PATH;
+use tokio::task::JoinSet;
+
+use crate::{
+    console::route_statuses,
+    error::CliError,
+    gateway_client::{EndpointError, GatewayEndpoint},
+    running_gateways::{self, RunningGateway},
+};
+
+/// Maximum number of proxies that are asked.
+const MAX_PROXIES: usize = 64;
+
+/// A proxy that is registered and does not tell its numbers.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the numbers of the LLM API proxy at `{endpoint}`")]
+pub(crate) struct ProxyError {
+    endpoint: String,
+    source: NumbersError,
+}
+
+/// An error of a request for the numbers of a proxy.
+#[derive(Debug, thiserror::Error)]
+enum NumbersError {
+    #[error("there can be no request")]
+    Client(#[source] CliError),
+    #[error(transparent)]
+    Ask(#[from] EndpointError),
+    #[error("the numbers cannot be read")]
+    Format(#[from] serde_json::Error),
+}
+
+/// Returns the proxies that are registered in the state folder, by process number. All are asked at the same time.
+pub(crate) async fn list(state: &Path) -> Vec<Result<LlmProxyStatus, ProxyError>> {
+    let registered = running_gateways::list(&running_gateways::proxy_folder(state));
+    let mut asking = JoinSet::new();
+    for registered in registered.into_iter().take(MAX_PROXIES) {
+        asking.spawn(async move { (registered.pid, status(registered).await) });
+    }
+    let mut asked: Vec<_> = asking.join_all().await;
+    asked.sort_by_key(|(pid, _)| *pid);
+    asked.into_iter().filter_map(|(_, status)| status).collect()
+}
+
+/// Asks a proxy for its numbers; `None` if it has no address.
+async fn status(registered: RunningGateway) -> Option<Result<LlmProxyStatus, ProxyError>> {
+    let RunningGateway { pid, endpoint, socket, .. } = registered;
+    let endpoint = endpoint?;
+    Some(match numbers(&endpoint, socket).await {
+        Ok(routes) => Ok(LlmProxyStatus { pid, endpoint, routes }),
+        Err(source) => Err(ProxyError { endpoint, source }),
+    })
+}
+
+async fn numbers(endpoint: &str, socket: Option<PathBuf>) -> Result<BTreeMap<String, ProxyRouteStatus>, NumbersError> {
+    // Without a socket, the address is asked without a token: a proxy with tokens answers 401, also on loopback.
+    let endpoint = match socket {
+        Some(socket) => GatewayEndpoint::with_socket(socket),
+        None => GatewayEndpoint::at(endpoint, None, false),
+    };
+    let body = endpoint.map_err(NumbersError::Client)?.get(STATUS_PATH).await?;
+    Ok(route_statuses(serde_json::from_slice(&body)?))
+}
