@@ -54,20 +54,7 @@ pub(crate) struct Outgoing {
 impl Upstream {
     /// Creates the HTTP client.
     pub(crate) fn new(connect_timeout: Duration) -> Result<Self, ProxyError> {
-        // Another part of the program may have installed a provider already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .connect_timeout(connect_timeout)
-            .tcp_nodelay(true)
-            .pool_max_idle_per_host(256)
-            // One connection for each request. The client would send all of them over one connection of HTTP/2, where a
-            // reader that stalls holds up the others, and the limit of the provider on streams queues without a word.
-            .http1_only()
-            // The client follows redirects itself, and decides where its key goes.
-            .redirect(redirect::Policy::none())
-            .build()
-            .map_err(ProxyError::Http)?;
-        Ok(Self { http })
+        Ok(Self { http: http_client(connect_timeout).build().map_err(ProxyError::Http)? })
     }
 
     /// Sends a request and waits for the head of the response.
@@ -79,6 +66,21 @@ impl Upstream {
         let request = self.http.request(outgoing.method.clone(), &outgoing.url).headers(outgoing.headers.clone());
         request.body(body).send().await.map_err(send_error)
     }
+}
+
+/// Returns the settings of the HTTP client.
+fn http_client(connect_timeout: Duration) -> reqwest::ClientBuilder {
+    // Another part of the program may have installed a provider already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .connect_timeout(connect_timeout)
+        .tcp_nodelay(true)
+        .pool_max_idle_per_host(256)
+        // One connection for each request. The client would send all of them over one connection of HTTP/2, where a
+        // reader that stalls holds up the others, and the limit of the provider on streams queues without a word.
+        .http1_only()
+        // The client follows redirects itself, and decides where its key goes.
+        .redirect(redirect::Policy::none())
 }
 
 /// Returns why a request could not be sent. The cause may be its body, which comes from the client.
@@ -366,158 +368,4 @@ pub(crate) fn stream_body() -> (StreamSender, Body) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_of_the_connection_stay_here() {
-        let mut headers = HeaderMap::new();
-        let all = [
-            ("connection", "close, x-hop"),
-            ("x-hop", "1"),
-            ("te", "trailers"),
-            ("host", "127.0.0.1"),
-            ("x-pegboard-token", "t"),
-            ("authorization", "Bearer k"),
-            ("anthropic-beta", "a"),
-            ("anthropic-beta", "b"),
-            ("x-stainless-lang", "python"),
-        ];
-        for (name, value) in all {
-            headers.append(name, value.parse().expect("a value"));
-        }
-        let kept: Vec<(String, String)> = end_to_end(&headers)
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned()))
-            .collect();
-        let expected = [
-            ("authorization", "Bearer k"),
-            ("anthropic-beta", "a"),
-            ("anthropic-beta", "b"),
-            ("x-stainless-lang", "python"),
-        ];
-        assert_eq!(kept, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    }
-
-    #[tokio::test]
-    async fn bodies_are_limited() {
-        assert!(matches!(RequestBody::new(Body::from("12345"), 4), Err(RequestError::TooLarge { limit: 4 })));
-        let room = BodyRoom::new(3);
-        assert!(matches!(read_body(Body::from("12345"), 4, &room).await, Err(RequestError::TooLarge { limit: 4 })));
-        let (small, taken) = read_body(Body::from("1234"), 4, &room).await.expect("small");
-        assert_eq!((&small[..], taken.shared.num_permits()), (&b"1234"[..], 1));
-        drop(taken);
-        // The size of a stream is not known before it ends.
-        let (sender, body) = stream_body();
-        let sending = tokio::spawn(async move { sender.send(b"12345".to_vec()).await });
-        assert!(matches!(read_body(body, 4, &room).await, Err(RequestError::TooLarge { limit: 4 })));
-        assert_eq!(sending.await.expect("no panic"), Ok(()));
-    }
-
-    /// A body that breaks off.
-    struct Broken;
-
-    impl HttpBody for Broken {
-        type Data = Bytes;
-        type Error = std::io::Error;
-
-        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-            Poll::Ready(Some(Err(std::io::ErrorKind::ConnectionReset.into())))
-        }
-    }
-
-    #[tokio::test]
-    async fn errors_of_a_body_that_passes_are_the_clients() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        let accepting = tokio::spawn(async move {
-            let mut open = Vec::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                open.push(stream);
-            }
-        });
-        let upstream = Upstream::new(Duration::from_secs(60)).expect("a client");
-        let outgoing = Outgoing { method: Method::POST, url, headers: HeaderMap::new() };
-        let send = async |body: Body| {
-            let body = reqwest::Body::wrap(RequestBody::new(body, 4).expect("its size is unknown"));
-            upstream.send(&outgoing, body).await.expect_err("the provider never answers")
-        };
-        let (sender, body) = stream_body();
-        let sending = tokio::spawn(async move { sender.send(b"12345".to_vec()).await });
-        let error = send(body).await;
-        assert!(matches!(error, RequestError::TooLarge { limit: 4 }), "{error}");
-        let error = send(Body::new(Broken)).await;
-        assert!(matches!(error, RequestError::Body(_)), "{error}");
-        sending.abort();
-        accepting.abort();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn slow_bodies_hold_no_room_and_end() {
-        let room = Arc::new(BodyRoom::new(2));
-        let (sender, body) = stream_body();
-        let slow = tokio::spawn({
-            let room = Arc::clone(&room);
-            async move { read_body(body, 1 << 20, &room).await.map(|(bytes, _)| bytes) }
-        });
-        sender.send(b"begun".to_vec()).await.expect("it reads");
-        let (quick, taken) = read_body(Body::from("1234"), 1 << 20, &room).await.expect("there is room");
-        assert_eq!((&quick[..], taken.shared.num_permits()), (&b"1234"[..], 1));
-        let error = slow.await.expect("no panic").expect_err("nothing more comes");
-        assert_eq!(error.status(), axum::http::StatusCode::REQUEST_TIMEOUT);
-        // One body may go beyond the room, and no other one.
-        let (long, beyond) = read_body(Body::from(vec![b'x'; 3000]), 1 << 20, &room).await.expect("beyond the room");
-        assert_eq!((long.len(), beyond.beyond.is_some()), (3000, true));
-        let error = read_body(Body::from("1234"), 1 << 20, &room).await.expect_err("no room");
-        assert_eq!(error.status(), axum::http::StatusCode::SERVICE_UNAVAILABLE);
-        drop(taken);
-        let error = read_body(Body::from(vec![b'x'; 3000]), 1 << 20, &room).await.expect_err("no room");
-        assert_eq!(error.status(), axum::http::StatusCode::SERVICE_UNAVAILABLE);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn bodies_do_not_wait_for_each_other() {
-        // All begin, and have all of the room together before any of them is complete.
-        let room = Arc::new(BodyRoom::new(16));
-        let (begun, mut rest) = (Arc::new(tokio::sync::Barrier::new(17)), Vec::new());
-        let reading: Vec<_> = (0..16)
-            .map(|_| {
-                let (sender, body) = stream_body();
-                rest.push(sender);
-                let (room, begun) = (Arc::clone(&room), Arc::clone(&begun));
-                tokio::spawn(async move {
-                    let mut body = Box::pin(read_body(body, 1 << 20, &room));
-                    assert!(is_pending(&mut body).await, "nothing has come");
-                    begun.wait().await;
-                    body.await.map(|(bytes, _)| bytes.len())
-                })
-            })
-            .collect();
-        begun.wait().await;
-        assert_eq!(room.shared.available_permits(), 0);
-        for sender in rest {
-            tokio::spawn(async move {
-                for _ in 0..8 {
-                    sender.send(vec![b'x'; 1024]).await.expect("it reads");
-                }
-            });
-        }
-        for body in reading {
-            assert_eq!(body.await.expect("no panic").expect("it is read"), 8 << 10);
-        }
-        assert_eq!((room.shared.available_permits(), room.beyond.available_permits()), (16, 1));
-    }
-
-    /// Polls a future once; returns whether it is not complete.
-    async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
-        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
-    }
-
-    #[tokio::test]
-    async fn a_disconnect_is_noticed_while_nothing_is_sent() {
-        let (sender, body) = stream_body();
-        let waiting = tokio::spawn(async move { sender.disconnected().await });
-        drop(body);
-        waiting.await.expect("it ends");
-    }
-}
+mod tests;
