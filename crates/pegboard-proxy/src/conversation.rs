@@ -12,7 +12,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -92,8 +92,6 @@ pub(crate) struct Conversations {
     memory: Memory,
     disk: Option<Disk>,
     key: Arc<Key>,
-    /// Whether a turn may be known.
-    has_turns: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -109,21 +107,38 @@ impl Conversations {
     pub(crate) fn open(folder: Option<&Path>, lifetime: Duration) -> io::Result<Self> {
         let memory = Memory::new(lifetime);
         let Some(folder) = folder else {
-            let (key, has_turns) = (Arc::new(Key::random()?), AtomicBool::new(false));
-            return Ok(Self { memory, disk: None, key, has_turns });
+            return Ok(Self { memory, disk: None, key: Arc::new(Key::random()?) });
         };
         let store = Store::open(folder, KIND)?;
         let key = Arc::new(Key::of(&pegboard_state::Folder::open(folder)?)?);
         let sealer = Sealer::new(store.key(), "proxy turns")?;
         let disk = Disk { store, sealer, lifetime, saved: AtomicU64::new(0) };
         disk.prune();
-        let has_turns = AtomicBool::new(!disk.store.names().is_ok_and(|names| names.is_empty()));
-        Ok(Self { memory, disk: Some(disk), key, has_turns })
+        Ok(Self { memory, disk: Some(disk), key })
     }
 
-    /// Returns whether a turn may be known: without one, no request has hidden turns.
-    pub(crate) fn has_turns(&self) -> bool {
-        self.has_turns.load(Ordering::Relaxed)
+    /// Returns whether a turn of this root may be known: without one, no request has hidden turns. This may read a file.
+    pub(crate) fn has_turns(&self, root: &Link) -> bool {
+        let mark = mark_link(root);
+        let is_known = self.get(&mark).is_some();
+        if is_known {
+            // It lasts as long as the turns that the request may use.
+            self.touch(&mark);
+        }
+        is_known
+    }
+
+    /// Remembers that a turn of this root is known. This may write a file.
+    pub(crate) fn mark(&self, root: &Link) {
+        let mark = mark_link(root);
+        if self.memory.get(&mark).is_none() || !self.touch(&mark) {
+            self.put(&[mark], Turn::default());
+        }
+    }
+
+    /// Renews the lifetime of a saved turn; returns whether it is saved, if turns are.
+    fn touch(&self, link: &Link) -> bool {
+        self.disk.as_ref().is_none_or(|disk| disk.store.touch(&hex(link)).is_ok())
     }
 
     /// Returns the beginning of all conversations of a credential with an upstream.
@@ -154,7 +169,6 @@ impl Conversations {
 
     /// Keeps a turn under each of the links. This writes files.
     pub(crate) fn put(&self, links: &[Link], turn: Turn) {
-        self.has_turns.store(true, Ordering::Relaxed);
         let bytes = turn.bytes();
         let turn = Arc::new(turn);
         for link in links {
@@ -234,6 +248,11 @@ pub(crate) fn after_model(link: &Link, said: &Said) -> Link {
 /// Returns the link after the response with this id, for requests that go on from it.
 pub(crate) fn after_response(root: &Link, id: &str) -> Link {
     digest(&[&root[..], b"response", id.as_bytes()].concat())
+}
+
+/// Returns the place that tells that a turn of a root is known.
+fn mark_link(root: &Link) -> Link {
+    digest(&[&root[..], b"mark"].concat())
 }
 
 /// Returns the place of an item that the provider keeps under this id.

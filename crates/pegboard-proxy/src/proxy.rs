@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::{
     access::{self, Access},
     catalog::ToolSets,
-    conversation::Conversations,
+    conversation::{Conversations, Link},
     error::{ProxyError, RequestError},
     forward::{self, BodyRoom, Outgoing, RequestBody, Upstream},
     mode::{Caller, Modes},
@@ -219,10 +219,12 @@ impl Shared {
             Endpoint::Turn(wire) => (wire, false),
             Endpoint::Count(wire) => (wire, true),
         };
-        // The mode may have been another one when a conversation began, and the provider needs its hidden turns.
-        let is_restored = wire.wire().history_when_passed() != PassedHistory::Unchanged;
-        let has_hidden_turns = is_restored && self.conversations.has_turns();
-        if self.settings.modes.passes_all(path.route, caller) && !has_hidden_turns {
+        let credential = access::credential(&parts.headers, &parts.uri);
+        let root = self.conversations.root(path.route.as_str(), self.settings.upstreams.get(path.route), &credential);
+        // The mode may have been another one when a conversation began, and the provider needs its hidden turns. They are
+        // found by the whole body, which is read only for callers that had any.
+        let may_pass = self.settings.modes.passes_all(path.route, caller);
+        if may_pass && !self.may_have_hidden_turns(wire, root).await {
             return self.pass(path.route, Some("mode"), &outgoing, body).await;
         }
         let is_sse = parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
@@ -231,19 +233,28 @@ impl Shared {
         }
         let wire = wire.wire();
         let (body, room) = forward::read_body(body, self.settings.max_body_bytes, &self.body_room).await?;
-        let credential = access::credential(&parts.headers, &parts.uri);
         let incoming = Incoming {
             route: path.route,
             wire,
             is_count,
             model: path.model(),
             caller,
-            credential,
+            root,
             outgoing,
             body,
             room: Some(room),
         };
         incoming.answer(self).await
+    }
+
+    /// Returns whether a request that passes may have hidden turns that the provider needs.
+    async fn may_have_hidden_turns(&self, wire: WireName, root: Link) -> bool {
+        if wire.wire().history_when_passed() == PassedHistory::Unchanged {
+            return false;
+        }
+        let conversations = Arc::clone(&self.conversations);
+        // In doubt, it is read.
+        tokio::task::spawn_blocking(move || conversations.has_turns(&root)).await.unwrap_or(true)
     }
 
     /// Passes a request and its response through, both as streams.
@@ -270,3 +281,6 @@ impl Shared {
         Ok(response)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -487,6 +487,7 @@ impl Exchange {
         let _ = tokio::task::spawn_blocking(move || {
             conversations.put(&links, turn);
             items.into_iter().for_each(|(id, item)| conversations.put_item(&root, &id, item));
+            conversations.mark(&root);
         })
         .await;
     }

@@ -34,8 +34,8 @@ pub(crate) struct Incoming<'a> {
     /// The model, where the path names it.
     pub(crate) model: Option<&'a str>,
     pub(crate) caller: Caller<'a>,
-    /// The provider credential, to be hashed.
-    pub(crate) credential: Vec<u8>,
+    /// The beginning of all conversations of the client with the provider.
+    pub(crate) root: Link,
     pub(crate) outgoing: Outgoing,
     pub(crate) body: Bytes,
     /// The room that the body takes.
@@ -96,11 +96,7 @@ impl Incoming<'_> {
     async fn plan(&self, shared: &Shared) -> Plan {
         let planner = Planner {
             wire: self.wire,
-            root: shared.conversations.root(
-                self.route.as_str(),
-                shared.settings.upstreams.get(self.route),
-                &self.credential,
-            ),
+            root: self.root,
             body: self.body.clone(),
             conversations: Arc::clone(&shared.conversations),
             tool_sets: Arc::clone(&shared.tool_sets),

@@ -75,12 +75,10 @@ fn turns_survive_a_restart_and_are_sealed() {
     let place = Place::new("restart");
     let open = || Conversations::open(Some(&place.0), HOUR).expect("a folder");
     let first = open();
-    assert!(!first.has_turns());
     let root = first.root("openai", "http://x", b"key");
     let link = after_model(&root, &said(MODEL));
     first.put(&[link], turn());
     let second = open();
-    assert!(first.has_turns() && second.has_turns());
     assert_eq!(second.root("openai", "http://x", b"key"), root);
     assert_eq!(second.get(&link).as_deref(), Some(&turn()));
     let file = place.0.join(format!("{}.turn", hex(&link)));
@@ -107,4 +105,24 @@ fn a_turn_at_the_end_goes_on() {
     said.text.push_str(" is 7");
     let mut user: Value = serde_json::from_str(USER).expect("JSON");
     assert_eq!(after_client(&after_model(&history.link, &said), &mut user), whole.link);
+}
+
+#[test]
+fn roots_with_turns_are_known() {
+    let place = Place::new("roots");
+    for folder in [None, Some(place.0.as_path())] {
+        let conversations = Conversations::open(folder, HOUR).expect("a folder or memory");
+        let [used, other] = [b"one", b"two"].map(|key| conversations.root("openai", "http://x", key));
+        assert!(!conversations.has_turns(&used));
+        for _ in 0..2 {
+            conversations.mark(&used);
+            assert_eq!((conversations.has_turns(&used), conversations.has_turns(&other)), (true, false));
+        }
+        // Another process has removed it.
+        let Some(folder) = folder else { continue };
+        fs::remove_file(folder.join(format!("{}.turn", hex(&mark_link(&used))))).expect("a file");
+        conversations.mark(&used);
+        let second = Conversations::open(Some(folder), HOUR).expect("a folder");
+        assert_eq!((second.has_turns(&used), second.has_turns(&other)), (true, false));
+    }
 }
