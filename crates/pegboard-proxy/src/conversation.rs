@@ -354,7 +354,7 @@ pub(crate) fn restore(
         history,
         parked: Vec::new(),
         known: Vec::new(),
-        open_loop: open_loop(wire, &parsed),
+        loop_start: loop_start(wire, &parsed),
         turn_start: 0,
         is_reference_unknown: false,
         resolved: Vec::new(),
@@ -395,6 +395,12 @@ pub(crate) fn open_loop(wire: &dyn Wire, items: &[Value]) -> Option<usize> {
     (has_calls && items[at + 1..].iter().all(|item| wire.user_text(item).is_none())).then_some(at)
 }
 
+/// Returns the place behind the user's last message if the client has just answered calls of the model.
+fn loop_start(wire: &dyn Wire, items: &[Value]) -> Option<usize> {
+    let at = open_loop(wire, items)?;
+    Some(items[..at].iter().rposition(|item| wire.user_text(item).is_some()).map_or(0, |user| user + 1))
+}
+
 struct Restorer<'a> {
     conversations: &'a Conversations,
     wire: &'a dyn Wire,
@@ -403,8 +409,8 @@ struct Restorer<'a> {
     parked: Vec<String>,
     /// The turn before the next item, if the client has seen another one.
     known: Vec<String>,
-    /// The place of the model's last item, if its calls are answered just now.
-    open_loop: Option<usize>,
+    /// The place behind the user's last message, if calls are being answered since.
+    loop_start: Option<usize>,
     /// The place of the client's first item of the turn that is collected.
     turn_start: usize,
     /// Whether the turn that is collected refers to an item that is not known.
@@ -500,9 +506,9 @@ impl Restorer<'_> {
         stripped
     }
 
-    /// Returns whether the turn that is collected keeps its thinking in any case, because its calls are answered just now.
+    /// Returns whether the turn that is collected keeps its thinking in any case, because calls are being answered since.
     fn keeps_thinking(&self) -> bool {
-        self.wire.needs_thinking_in_loops() && self.open_loop.is_some_and(|at| at >= self.turn_start)
+        self.wire.needs_thinking_in_loops() && self.loop_start.is_some_and(|start| self.turn_start >= start)
     }
 
     /// Returns a turn without its thinking, because the history before it is not what the model has seen; `None` if it has

@@ -203,8 +203,13 @@ impl Exchange {
             return self.give_up_references().is_some();
         }
         let error = serde_json::from_slice::<Value>(error).ok().filter(|_| self.report.is_miss);
-        let completed = error.and_then(|error| self.wire.completed(&self.history.text, &error));
-        completed.map(|completed| self.history.text = completed).is_some()
+        let repaired = error.and_then(|error| self.wire.repaired(&self.history.text, &error));
+        let Some(repaired) = repaired else { return false };
+        self.history.text = repaired.history;
+        if let Some((key, value)) = repaired.field {
+            self.template.set(key, value);
+        }
+        true
     }
 
     /// Replaces references to tools by their definitions. From now on, the model calls found tools through `call_tool`.

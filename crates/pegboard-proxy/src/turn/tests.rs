@@ -156,6 +156,11 @@ async fn thinking_behind_unknown_turns_is_removed_but_not_in_an_open_loop() {
     let closed = known.changes(&request(&[&user("hi"), &turn, &answer, &text, &user("go on")], &anthropic_tools(40)));
     assert!(closed.report.is_miss && !closed.history.text.contains("signature"), "{}", closed.history.text);
     assert!(names(&closed).contains(&"tool_1".to_owned()), "what history names is declared");
+    // Another loop does not bring it back.
+    let later = [&user("hi"), &turn, &answer, &text, &user("go on"), &turn, &answer];
+    let later = known.changes(&request(&later, &anthropic_tools(40)));
+    assert!(later.history.text.starts_with(&closed.history.text), "{}", later.history.text);
+    assert_eq!(later.history.text.matches("signature").count(), 1, "{}", later.history.text);
 }
 
 #[tokio::test]
@@ -410,9 +415,9 @@ fn lost_answers_are_added_beside_those_of_the_client() {
     let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "ok"}).to_string();
     let check = |history: &str, message: &str, expected: Option<&str>| {
         let error = json!({"error": {"message": message}});
-        let completed = WireName::Responses.wire().completed(history, &error);
-        let added = completed.as_deref().and_then(|completed| completed.strip_suffix(&format!(",{history}")));
-        assert_eq!(completed.is_some(), expected.is_some(), "{history} {message}");
+        let repaired = WireName::Responses.wire().repaired(history, &error).map(|repaired| repaired.history);
+        assert_eq!(repaired.is_some(), expected.is_some(), "{history} {message}");
+        let added = repaired.as_deref().and_then(|repaired| repaired.strip_suffix(&format!(",{history}")));
         let added: Option<Value> = added.and_then(|added| serde_json::from_str(added).ok());
         assert_eq!(added.as_ref().and_then(|added| added["call_id"].as_str()), expected, "{history} {message}");
     };

@@ -6,7 +6,9 @@ use pegboard_discovery::{DialectName, ToolDefinition};
 use pegboard_llm::{Delivery, Model, delivery};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{ClientTool, HiddenAnswer, PassedHistory, Said, Splicer, ToolChoice, Wire, append_text, searchable};
+use super::{
+    ClientTool, HiddenAnswer, PassedHistory, Repaired, Said, Splicer, ToolChoice, Wire, append_text, searchable,
+};
 use crate::{
     calls::HeldCall,
     json::{self, CACHE_MARK, Object, quoted, text, with_field},
@@ -192,6 +194,15 @@ impl Wire for Messages {
             return item.to_owned();
         }
         with_field(item, "content", Some(&format!("[{}]", kept.join(","))))
+    }
+
+    fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
+        // Some models accept thinking only behind the same history, and a turn without it only while they do not think.
+        let is_about_thinking = text(&error["error"], "message").to_lowercase().contains("thinking");
+        let whole = format!("[{history}]");
+        let items: Vec<&RawValue> = serde_json::from_str(&whole).ok().filter(|_| is_about_thinking)?;
+        let items: Vec<String> = items.iter().map(|item| self.without_thinking(item.get())).collect();
+        Some(Repaired { history: items.join(","), field: Some(("thinking", r#"{"type":"disabled"}"#)) })
     }
 
     fn needs_thinking_in_loops(&self) -> bool {

@@ -205,6 +205,15 @@ pub(crate) struct ThoughtPlace {
     pub(crate) is_behind_removed: bool,
 }
 
+/// A change of a request with lost turns that the provider has refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repaired {
+    /// The history.
+    pub(crate) history: String,
+    /// Another field, if the request has it: key and value.
+    pub(crate) field: Option<(&'static str, &'static str)>,
+}
+
 /// One wire format.
 pub(crate) trait Wire: Send + Sync {
     /// Returns the key of the history in a request.
@@ -258,9 +267,8 @@ pub(crate) trait Wire: Send + Sync {
         None
     }
 
-    /// Returns the history with what the provider misses in it according to this error, if only a lost turn can be the
-    /// reason.
-    fn completed(&self, history: &str, error: &Value) -> Option<String> {
+    /// Returns what to change in a request that the provider has refused with this error, if a lost turn may be the reason.
+    fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
         let _ = (history, error);
         None
     }

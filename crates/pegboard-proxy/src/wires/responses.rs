@@ -8,7 +8,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    ClientTool, HiddenAnswer, PassedHistory, Said, Splicer, ThoughtPlace, ToolChoice, Wire, append_text, searchable,
+    ClientTool, HiddenAnswer, PassedHistory, Repaired, Said, Splicer, ThoughtPlace, ToolChoice, Wire, append_text,
+    searchable,
 };
 use crate::{
     calls::HeldCall,
@@ -182,7 +183,7 @@ impl Wire for Responses {
         (0..items.len()).filter(|at| !is_lost[*at]).map(kept).collect()
     }
 
-    fn completed(&self, history: &str, error: &Value) -> Option<String> {
+    fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
         let (_, id) = text(&error["error"], "message").split_once("No tool output found for function call ")?;
         let id = id.split_whitespace().next()?.trim_end_matches('.');
         let items: Vec<Value> = serde_json::from_str(&format!("[{history}]")).ok()?;
@@ -191,7 +192,7 @@ impl Wire for Responses {
         let is_known = items.iter().any(|item| text(item, "call_id") == id);
         let lost = "This result is no longer available. Repeat the call if it is still needed.";
         let item = format!(r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#, quoted(id), quoted(lost));
-        (answers_calls && !is_known).then(|| format!("{item},{history}"))
+        (answers_calls && !is_known).then(|| Repaired { history: format!("{item},{history}"), field: None })
     }
 
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {

@@ -405,6 +405,28 @@ fn a_conversation_goes_on_without_its_hidden_turns() {
 }
 
 #[test]
+fn a_loop_with_lost_turns_goes_on_without_thinking_where_thinking_is_bound() {
+    let script = Script::new(thoughtful(Wire::Messages, true, true)).bind_thinking();
+    let provider = Provider::start(script);
+    let mut proxy = RunningProxy::start("bound_thinking", &provider);
+    let mut talk = WithPast::new(Wire::Messages, &proxy.url, Past::Encrypted, true);
+    let answer = answer_after_loss(&mut proxy, &mut talk, true);
+    assert_eq!((answer.status, answer.report("history")), (200, Some("incomplete")), "{}", answer.text());
+    let requests = provider.requests();
+    let [refused, repeated] = &requests[requests.len() - 2..] else { panic!("two requests") };
+    assert!(!refused.violations.is_empty() && repeated.violations.is_empty());
+    assert_eq!(repeated.body["thinking"], json!({"type": "disabled"}));
+    assert!(!repeated.body["messages"].to_string().contains("signature"), "{}", repeated.body["messages"]);
+    talk.finish(&answer);
+    // The program's own setting holds again.
+    let answer = talk.conversation.say("Question 1").send();
+    talk.finish(&answer);
+    let refused = provider.requests().iter().filter(|request| !request.violations.is_empty()).count();
+    assert_eq!((refused, provider.turns_taken()), (1, 4));
+    assert_eq!(provider.requests().pop().expect("a request").body["thinking"]["type"], "enabled");
+}
+
+#[test]
 fn a_response_whose_last_round_is_lost_is_the_error_of_the_provider() {
     let search = ScriptedTurn::say([Part::call("search_tools", json!({"query": query(3)}))]);
     let searched = vec![search, ScriptedTurn::say([Part::text("There is none.")])];

@@ -24,6 +24,20 @@ fn answers_join_the_next_message() {
 }
 
 #[test]
+fn thinking_that_is_refused_is_removed() {
+    let thinking = r#"{"type":"thinking","thinking":"hm","signature":"S"}"#;
+    let call = r#"{"type":"tool_use","id":"c","name":"send","input":{}}"#;
+    let turn = |blocks: &[&str]| format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(","));
+    let history = |blocks: &[&str]| format!(r#"{{"role":"user","content":"hi"}},{}"#, turn(blocks));
+    let repaired =
+        |message: &str| Messages.repaired(&history(&[thinking, call]), &json!({"error": {"message": message}}));
+    let found = repaired("messages.1: this `Thinking` block is bound to a different conversation").expect("a change");
+    assert_eq!(found.history, history(&[call]));
+    assert_eq!(found.field, Some(("thinking", r#"{"type":"disabled"}"#)));
+    assert_eq!(repaired("max_tokens: Field required"), None);
+}
+
+#[test]
 fn references_become_definitions() {
     let definition = |name: &str| (name == "send").then(|| r#"{"name":"send"}"#.to_owned());
     let check = |content: &str, expected: Option<&str>| {
