@@ -198,9 +198,12 @@ impl Wire for Messages {
 
     fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
         // Some models accept thinking only behind the same history, and a turn without it only while they do not think.
-        let is_about_thinking = text(&error["error"], "message").to_lowercase().contains("thinking");
+        let message = text(&error["error"], "message").to_lowercase();
+        // And not about the settings of the request.
+        let is_about_history = message.contains("messages.") || message.contains("conversation");
         let whole = format!("[{history}]");
-        let items: Vec<&RawValue> = serde_json::from_str(&whole).ok().filter(|_| is_about_thinking)?;
+        let items: Option<Vec<&RawValue>> = serde_json::from_str(&whole).ok();
+        let items = items.filter(|_| is_about_history && message.contains("thinking"))?;
         let items: Vec<String> = items.iter().map(|item| self.without_thinking(item.get())).collect();
         Some(Repaired { history: items.join(","), field: Some(("thinking", r#"{"type":"disabled"}"#)) })
     }

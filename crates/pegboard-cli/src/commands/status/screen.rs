@@ -125,6 +125,14 @@ fn proxy_routes(routes: &BTreeMap<String, ProxyRouteStatus>, text: &mut Text) {
         if !passed.is_empty() {
             text.push_wrapped(FAINT, 2, &format!("unchanged: {}", passed.join(", ")), MAX_NOTE_LINES);
         }
+        for (number, one, more) in [
+            (numbers.misses, "request without its earlier searches", "requests without their earlier searches"),
+            (numbers.retries, "request sent again in another form", "requests sent again in another form"),
+        ] {
+            if number > 0 {
+                text.push_wrapped(FAINT, 2, &format_count(number, one, more), MAX_NOTE_LINES);
+            }
+        }
         if numbers.failed_rounds > 0 {
             let rounds = format_count(numbers.failed_rounds, "search round failed", "search rounds failed");
             text.push_wrapped(BAD, 2, &rounds, MAX_NOTE_LINES);

@@ -55,7 +55,8 @@ fn busy() -> Value {
         "llmProxy": {
             "anthropic": {
                 "requests": 1_204, "bypassed": {"few-tools": 12, "forced-tool": 1}, "toolsIn": 240_800, "toolsSent": 2_610,
-                "tokensSaved": 31_203_456, "hiddenRounds": 812, "failedRounds": 1, "addedMs": 520.5, "cacheReadTokens": 810_000
+                "tokensSaved": 31_203_456, "hiddenRounds": 812, "failedRounds": 1, "misses": 2, "retries": 1, "addedMs": 520.5,
+                "cacheReadTokens": 810_000
             },
             "gemini": {},
             "openai": {"requests": 1, "toolsIn": 40, "toolsSent": 2, "addedMs": 2.5}
