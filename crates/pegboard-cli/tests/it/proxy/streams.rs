@@ -1,6 +1,6 @@
 //! One public lifecycle for each stream.
 
-use pegboard_testkit::provider::{Output, Part, Provider, Script, ScriptedTurn, Sending, Stall, Stop, Wire};
+use pegboard_testkit::provider::{Noise, Output, Part, Provider, Script, ScriptedTurn, Sending, Stall, Stop, Wire};
 use serde_json::{Value, json};
 
 use super::{
@@ -75,6 +75,21 @@ fn a_stream_with_hidden_rounds_is_one_stream() {
             assert!(conversation.take(&answer).text.contains("Let me look."), "{wire:?}");
         }
     }
+}
+
+#[test]
+fn pings_pass_while_a_search_is_held() {
+    let sending = Sending { noise: [Noise::Ping].into(), ..Sending::default() };
+    let looking = [Part::text("Let me look.")];
+    let provider = Provider::start(Script::new([reach(3).before_search(looking)]).sending(sending));
+    let proxy = RunningProxy::start("pings", &provider);
+    let events = Conversation::new(Wire::Messages, &proxy.url, 200, true).say("Go").send().events();
+    let starts = |kind: &str| events.iter().position(|event| event["content_block"]["type"] == kind);
+    let (text, call) = (starts("text").expect("the text"), starts("tool_use").expect("the call"));
+    let stop = text + events[text..].iter().position(|event| event["type"] == "content_block_stop").expect("its end");
+    let pings = count(&events[stop..call], |event| event["type"] == "ping");
+    // There is one behind each event of the search, and behind those at the end and the beginning of the rounds.
+    assert!(pings >= 5, "{pings} pings in {events:#?}");
 }
 
 #[test]
