@@ -523,6 +523,8 @@ fn reasoning_stays_with_what_it_led_to() {
     let reason = json!({"id": "rs_000002", "type": "reasoning", "summary": []});
     let call =
         json!({"id": "fc_000003", "type": "function_call", "call_id": "call_000004", "name": "x", "arguments": "{}"});
+    let mut bare = call.clone();
+    bare.as_object_mut().expect("an item").shift_remove("id");
     let output = json!({"type": "function_call_output", "call_id": "call_000004", "output": "ok"});
     let other = json!({"id": "rs_000009", "type": "reasoning", "summary": []});
     let so = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "so"}]});
@@ -533,6 +535,7 @@ fn reasoning_stays_with_what_it_led_to() {
         (stored.clone(), json!([hi, reason, call, output, reason])),
         (stored.clone(), json!([hi, reason, other, call, output])),
         (stored.clone(), json!([hi, reason, so, call, output])),
+        (stored.clone(), json!([hi, reason, bare, output])),
         (stored.clone(), json!([hi, {"type": "item_reference", "id": "rs_000009"}])),
         (unstored, json!([hi, reason, call, output])),
     ];
@@ -540,6 +543,14 @@ fn reasoning_stays_with_what_it_led_to() {
         let bodies = vec![first, with(RESPONSES, json!({"input": input}))];
         check(&Case { check: Check::ReasoningItems, path: RESPONSES, script: script.clone(), bodies });
     }
+    // It has also led to what the model says after the result.
+    let say = json!({"id": "msg_000006", "type": "message", "role": "assistant", "content": so["content"]});
+    let second = with(RESPONSES, json!({"input": [hi, reason, call, output]}));
+    let third = with(RESPONSES, json!({"input": [hi, bare, output, say, hi]}));
+    let bodies = vec![stored.clone(), second, third];
+    let mut longer = script.clone();
+    longer.turns.push(ScriptedTurn::say([Part::text("ok")]));
+    check(&Case { check: Check::ReasoningItems, path: RESPONSES, script: longer, bodies });
     let provider = Provider::start(script.clone());
     let references = ["rs_000002", "fc_000003"].map(|id| json!({"type": "item_reference", "id": id}));
     let referring = with(RESPONSES, json!({"input": [hi, references[0], references[1], output]}));
@@ -603,6 +614,13 @@ fn errors_have_the_shape_of_their_provider() {
     let openai = json!({"error": {"type": "invalid_request_error", "param": null, "code": null}});
     assert_eq!(error(CHAT), openai);
     assert_eq!(error(RESPONSES), openai);
+    let provider = Provider::start(Script::default());
+    let unknown = post(&provider, RESPONSES, &with(RESPONSES, json!({"previous_response_id": "resp_x"}))).json();
+    let expected = json!({
+        "message": "Previous response with id 'resp_x' not found.", "type": "invalid_request_error",
+        "param": "previous_response_id", "code": "previous_response_not_found"
+    });
+    assert_eq!(unknown["error"], expected);
     assert_eq!(error(GEMINI), json!({"error": {"code": 400, "status": "INVALID_ARGUMENT"}}));
     assert_eq!(error(MINIMAX_CHAT)["error"], json!({"type": "bad_request_error", "http_code": "400"}));
 }
