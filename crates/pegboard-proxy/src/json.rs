@@ -112,6 +112,15 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the arguments of a call as JSON; empty if there are none. Some providers write an object in place of its text.
+pub(crate) fn arguments(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
 /// The key of marks for the prompt cache. They move from request to request.
 pub(crate) const CACHE_MARK: &str = "cache_control";
 

@@ -133,6 +133,6 @@ fn held_call(call: &Value) -> HeldCall {
     HeldCall {
         id: text(call, "id").to_owned(),
         name: text(function, "name").to_owned(),
-        arguments: text(function, "arguments").to_owned(),
+        arguments: json::arguments(function.get("arguments")),
     }
 }

@@ -438,9 +438,11 @@ pub(crate) fn merge(fields: &mut Map<String, Value>, key: &str, piece: &Value) {
     };
     match (known, piece) {
         (_, Value::Null) => {}
-        // These name something, and some providers repeat them in every piece.
+        // These name something. Some providers repeat them in every piece, others leave them empty there.
         (Value::String(known), Value::String(piece)) if ["id", "type", "role", "name"].contains(&key) => {
-            piece.clone_into(known);
+            if !piece.is_empty() {
+                piece.clone_into(known);
+            }
         }
         (Value::String(known), Value::String(piece)) => known.push_str(piece),
         (Value::Object(known), Value::Object(piece)) => {
@@ -449,7 +451,24 @@ pub(crate) fn merge(fields: &mut Map<String, Value>, key: &str, piece: &Value) {
             }
         }
         (Value::Array(known), Value::Array(piece)) => known.extend(piece.iter().cloned()),
+        // Some models stream their thoughts as lists of parts and their words as texts.
+        (Value::Array(known), Value::String(piece)) => push_text(known, piece),
+        (known @ Value::String(_), Value::Array(piece)) => {
+            let mut parts = Vec::with_capacity(piece.len() + 1);
+            push_text(&mut parts, known.as_str().unwrap_or_default());
+            parts.extend(piece.iter().cloned());
+            *known = parts.into();
+        }
         (known, piece) => *known = piece.clone(),
+    }
+}
+
+/// Adds a text at the end of a list of parts, to the last one if that is a text as well.
+fn push_text(parts: &mut Vec<Value>, text: &str) {
+    match parts.last_mut() {
+        _ if text.is_empty() => {}
+        Some(last) if last["type"] == "text" => last["text"] = format!("{}{text}", json::text(last, "text")).into(),
+        _ => parts.push(json!({"type": "text", "text": text})),
     }
 }
 

@@ -15,6 +15,8 @@ use crate::{
     sse::{self, FrameReader},
 };
 
+mod shapes;
+
 const WIRES: [WireName; 4] = [WireName::Chat, WireName::Messages, WireName::Responses, WireName::Gemini];
 
 /// One call or text of a model.
@@ -351,7 +353,7 @@ fn assemble_chat(events: &[Value]) -> Outcome {
             }
             calls[index].2.push_str(text(&call["function"], "arguments"));
         }
-        ends.extend(choice["finish_reason"].as_str());
+        ends.extend(choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()));
         usage.extend(event.pointer("/usage/prompt_tokens"));
     }
     said.extend(calls.iter().map(|(id, name, arguments)| format!("[{id} {name} {arguments}]")));

@@ -25,7 +25,8 @@ struct CallState {
     index: u64,
     /// All of it that has arrived.
     call: Value,
-    callee: Callee,
+    /// Known once its name is.
+    callee: Option<Callee>,
     /// Its number at the client, once it has been passed on.
     public_index: Option<usize>,
     /// The call that the client got instead, or the answer that the model gets.
@@ -38,6 +39,7 @@ struct CurrentRound {
     message: Map<String, Value>,
     calls: Vec<CallState>,
     finish: Option<String>,
+    /// The newest count, which includes the earlier ones of the round.
     usage: Option<Value>,
     /// Whether the round has received its final event.
     is_done: bool,
@@ -92,8 +94,8 @@ impl Splicer for ChatSplicer {
         };
         let is_whole = matches!(end, End::Complete | End::Stopped);
         for at in 0..self.round.calls.len() {
-            if is_whole && let Some(call) = self.resolve(at, calls, end) {
-                self.write_call(&call, self.public_calls - 1, out);
+            if is_whole {
+                self.end_call(at, end, calls, out);
             }
         }
         self.close_round(end)
@@ -104,8 +106,11 @@ impl Splicer for ChatSplicer {
             let chunk = self.chunk_of(&json!({"content": notice}));
             sse::write(None, &chunk.to_string(), out);
         }
-        let (is_first, has_calls, usage) = (self.rounds == 1, self.public_calls > 0, self.usage.clone());
-        for mut held in self.last.take().into_iter().chain(self.usage_chunk.take()) {
+        let (is_first, has_calls) = (self.rounds == 1, self.public_calls > 0);
+        let held: Vec<HeldChunk> = self.last.take().into_iter().chain(self.usage_chunk.take()).collect();
+        // Clients may add up the counts of all events.
+        let counted = held.iter().rposition(|held| has_usage(&held.chunk));
+        for (at, mut held) in held.into_iter().enumerate() {
             let choice = held.chunk.pointer_mut("/choices/0");
             if let Some(choice) = choice.filter(|choice| !has_calls && choice["finish_reason"] == "tool_calls") {
                 choice["finish_reason"] = "stop".into();
@@ -113,8 +118,8 @@ impl Splicer for ChatSplicer {
             }
             if !is_first {
                 self.put_head(&mut held.chunk);
-                if held.chunk.get("usage").is_some_and(|usage| !usage.is_null()) {
-                    held.chunk["usage"] = usage.clone();
+                if has_usage(&held.chunk) {
+                    held.chunk["usage"] = if counted == Some(at) { self.usage.clone() } else { Value::Null };
                 }
                 held.raw = None;
             }
@@ -134,7 +139,7 @@ impl Splicer for ChatSplicer {
             self.head = head_of(&answer);
         }
         let choice = answer.pointer_mut("/choices/0").map(Value::take).unwrap_or_default();
-        self.round.finish = choice["finish_reason"].as_str().map(str::to_owned);
+        self.round.finish = finish_of(&choice);
         let Some(message) = choice["message"].as_object() else {
             self.round.is_failed = true;
             return self.close_round(End::Failed);
@@ -145,7 +150,7 @@ impl Splicer for ChatSplicer {
         }
         self.said.text.push_str(&super::content_text(&choice["message"]["content"]));
         for (index, call) in choice["message"]["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            let callee = calls.callee(text(&call["function"], "name"));
+            let callee = Some(callee_of(call, calls).unwrap_or(Callee::Client));
             let (call, index) = (call.clone(), index as u64);
             self.round.calls.push(CallState { index, call, callee, public_index: None, outcome: None });
         }
@@ -154,7 +159,7 @@ impl Splicer for ChatSplicer {
             _ => End::Complete,
         };
         for at in 0..self.round.calls.len() {
-            if self.round.calls[at].callee == Callee::Client {
+            if self.round.calls[at].callee == Some(Callee::Client) {
                 self.message_calls.push(self.round.calls[at].call.clone());
                 self.round.calls[at].public_index = Some(self.public_calls);
                 self.public_calls += 1;
@@ -219,22 +224,33 @@ impl ChatSplicer {
         if self.head.is_empty() || (self.rounds == 0 && !has_id && !text(&chunk, "id").is_empty()) {
             self.head = head_of(&chunk);
         }
-        if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
-            self.round.usage = Some(usage.clone());
+        let has_usage = has_usage(&chunk);
+        if has_usage {
+            self.round.usage = Some(chunk["usage"].clone());
         }
         let is_later = self.rounds > 0;
         let Some(choice) = chunk.pointer_mut("/choices/0") else {
-            if chunk.get("usage").is_some_and(|usage| !usage.is_null()) {
+            if has_usage {
                 self.usage_chunk = Some(HeldChunk { chunk, raw: Some(raw.to_owned()) });
             } else if !is_later {
                 out.extend_from_slice(raw);
             }
             return;
         };
-        let finish = choice["finish_reason"].as_str().map(str::to_owned);
+        let finish = finish_of(choice);
         let mut delta = choice.get_mut("delta").map(Value::take).unwrap_or_default();
+        // Some providers repeat the role in every event, also in those behind the end.
+        let has_role = self.round.message.contains_key("role") || self.round.finish.is_some();
         let is_changed = self.delta(&mut delta, calls, out);
-        let is_empty = delta.as_object().is_none_or(|delta| delta.values().all(is_nothing));
+        let is_nothing = |(key, value): (&String, &Value)| is_nothing(value) || (has_role && key == "role");
+        let is_empty = delta.as_object().is_none_or(|delta| delta.iter().all(is_nothing));
+        if has_usage && is_empty && finish.is_none() && self.round.finish.is_some() {
+            // Some providers send the final count in a choice that says nothing. Before the end, the event may be one of
+            // many that count.
+            choice["delta"] = json!({});
+            self.usage_chunk = Some(HeldChunk { chunk, raw: Some(raw.to_owned()) });
+            return;
+        }
         if let Some(finish) = finish {
             self.round.finish = Some(finish);
             if !is_empty {
@@ -252,6 +268,12 @@ impl ChatSplicer {
         if !is_empty {
             choice["delta"] = delta;
             self.put_head(&mut chunk);
+            if is_later && has_usage {
+                // Some providers count in every event. The earlier rounds are part of the count.
+                let mut sum = self.usage.clone();
+                add_numbers(&mut sum, &chunk["usage"]);
+                chunk["usage"] = sum;
+            }
             sse::write(None, &chunk.to_string(), out);
         }
     }
@@ -263,7 +285,7 @@ impl ChatSplicer {
         for (key, value) in fields.iter().filter(|(key, _)| *key != "tool_calls") {
             merge(&mut self.round.message, key, value);
         }
-        self.said.text.push_str(fields.get("content").and_then(Value::as_str).unwrap_or_default());
+        self.said.text.push_str(&super::content_text(fields.get("content").unwrap_or(&Value::Null)));
         if self.rounds > 0 {
             is_changed |= fields.shift_remove("role").is_some();
         }
@@ -285,50 +307,92 @@ impl ChatSplicer {
         is_changed
     }
 
-    /// Takes in a piece of a call; returns it with the number at the client, and whether that is another one.
+    /// Takes in a piece of a call; returns it with the number at the client, and whether it is another one.
     fn call_delta(&mut self, mut entry: Value, calls: &mut Calls, out: &mut Vec<u8>) -> Option<(Value, bool)> {
-        let is_start = !text(&entry["function"], "name").is_empty();
-        let last = self.round.calls.last().map(|call| call.index);
-        // Some providers do not number calls.
-        let next = last.map_or(0, |last| last + u64::from(is_start));
-        let index = entry["index"].as_u64().unwrap_or(next);
-        let at = match self.round.calls.iter().position(|call| call.index == index) {
+        let at = match self.place_of(&entry) {
             Some(at) => at,
-            None => {
-                for earlier in 0..self.round.calls.len() {
-                    if is_complete(&self.round.calls[earlier])
-                        && let Some(call) = self.resolve(earlier, calls, End::Complete)
-                    {
-                        self.write_call(&call, self.public_calls - 1, out);
-                    }
-                }
-                let callee = calls.callee(text(&entry["function"], "name"));
-                let public_index = (callee == Callee::Client).then_some(self.public_calls);
-                self.public_calls += usize::from(public_index.is_some());
-                let call = Value::Object(Map::new());
-                self.round.calls.push(CallState { index, call, callee, public_index, outcome: None });
-                self.round.calls.len() - 1
-            }
+            None => self.start_call(&entry, calls, out),
         };
         let state = &mut self.round.calls[at];
+        let is_first = state.call.as_object().is_none_or(Map::is_empty);
         if let (Some(call), Some(fields)) = (state.call.as_object_mut(), entry.as_object()) {
             for (key, value) in fields.iter().filter(|(key, _)| *key != "index") {
                 merge(call, key, value);
             }
         }
-        let public = state.public_index.filter(|_| state.callee == Callee::Client)?;
-        let is_moved = public as u64 != index;
-        if is_moved {
-            entry["index"] = public.into();
+        let mut is_changed = false;
+        if state.callee.is_none() {
+            state.callee = Some(callee_of(&state.call, calls)?);
+            if state.callee == Some(Callee::Client) {
+                state.public_index = Some(self.public_calls);
+                self.public_calls += 1;
+            }
+            if !is_first {
+                // The pieces before its name were held.
+                (entry, is_changed) = (state.call.clone(), true);
+                entry["index"] = state.index.into();
+            }
         }
-        Some((entry, is_moved))
+        let public = state.public_index.filter(|_| state.callee == Some(Callee::Client))?;
+        if public as u64 != state.index {
+            entry["index"] = public.into();
+            is_changed = true;
+        }
+        Some((entry, is_changed))
+    }
+
+    /// Returns the place of the call that a piece belongs to; `None` if it begins one.
+    fn place_of(&self, entry: &Value) -> Option<usize> {
+        let id = text(entry, "id");
+        let is_start = !text(&entry["function"], "name").is_empty();
+        let place = |is_it: &dyn Fn(&CallState) -> bool| self.round.calls.iter().rposition(is_it);
+        let is_same = |call: &CallState| !id.is_empty() && text(&call.call, "id") == id;
+        if let Some(index) = entry["index"].as_u64() {
+            let at = place(&|call| call.index == index)?;
+            // Some providers give all calls the same number.
+            let known = text(&self.round.calls[at].call, "id");
+            let is_other = is_start && !id.is_empty() && !known.is_empty() && known != id;
+            return (!is_other).then_some(at);
+        }
+        // Some providers do not number calls.
+        place(&is_same).or_else(|| self.round.calls.len().checked_sub(1).filter(|_| !is_start))
+    }
+
+    /// Adds a call; returns its place.
+    fn start_call(&mut self, entry: &Value, calls: &mut Calls, out: &mut Vec<u8>) -> usize {
+        for earlier in 0..self.round.calls.len() {
+            if is_complete(&self.round.calls[earlier]) {
+                self.end_call(earlier, End::Complete, calls, out);
+            }
+        }
+        let next = self.round.calls.last().map_or(0, |last| last.index + 1);
+        let (index, call) = (entry["index"].as_u64().unwrap_or(next), Value::Object(Map::new()));
+        self.round.calls.push(CallState { index, call, callee: None, public_index: None, outcome: None });
+        self.round.calls.len() - 1
+    }
+
+    /// Appends what the client gets of a held call.
+    fn end_call(&mut self, at: usize, end: End, calls: &mut Calls, out: &mut Vec<u8>) {
+        let state = &mut self.round.calls[at];
+        if state.callee.is_none() {
+            // A call without a name is not one of the proxy's tools.
+            (state.callee, state.public_index) = (Some(Callee::Client), Some(self.public_calls));
+            let mut entry = state.call.clone();
+            entry["index"] = self.public_calls.into();
+            self.public_calls += 1;
+            let chunk = self.chunk_of(&json!({"tool_calls": [entry]}));
+            return sse::write(None, &chunk.to_string(), out);
+        }
+        if let Some(call) = self.resolve(at, calls, end) {
+            self.write_call(&call, self.public_calls - 1, out);
+        }
     }
 
     /// Decides about a held call of `call_tool`; returns the call for the client, which counts from now on.
     fn resolve(&mut self, at: usize, calls: &mut Calls, end: End) -> Option<HeldCall> {
         let state = &mut self.round.calls[at];
         let may_be_cut = end != End::Complete && !is_complete(state);
-        if state.callee != Callee::Call || state.outcome.is_some() || may_be_cut {
+        if state.callee != Some(Callee::Call) || state.outcome.is_some() || may_be_cut {
             return None;
         }
         match calls.resolve(&held_call(&state.call)) {
@@ -379,20 +443,17 @@ impl ChatSplicer {
             add_numbers(&mut self.usage, usage);
         }
         let mut result = Round { end, ..Round::default() };
-        let mut kept = Vec::new();
+        let (mut kept, mut public) = (Vec::new(), Vec::new());
         for state in round.calls {
             let call = held_call(&state.call);
             match (state.callee, state.outcome) {
-                (Callee::Client, _) => {
-                    result.client_calls += 1;
-                    self.said.calls.push(call);
-                }
-                (_, Some(Ok(public))) => {
-                    (result.client_calls, result.is_rewritten) = (result.client_calls + 1, true);
-                    self.said.calls.push(public);
+                (Some(Callee::Client), _) => public.push((state.public_index, call)),
+                (_, Some(Ok(call))) => {
+                    result.is_rewritten = true;
+                    public.push((state.public_index, call));
                 }
                 (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
-                (Callee::Search, None) if end == End::Complete => result.searches.push(call),
+                (Some(Callee::Search), None) if end == End::Complete => result.searches.push(call),
                 // The model was stopped in the middle of it.
                 _ => {
                     result.is_rewritten = true;
@@ -401,6 +462,10 @@ impl ChatSplicer {
             }
             kept.push(state.call);
         }
+        // In the order in which the client has got them.
+        public.sort_by_key(|(index, _)| *index);
+        result.client_calls = public.len();
+        self.said.calls.extend(public.into_iter().map(|(_, call)| call));
         let has_content = round.message.iter().any(|(key, value)| key != "role" && !is_nothing(value));
         if has_content || !kept.is_empty() {
             result.items.push(message_item(round.message, kept));
@@ -441,8 +506,24 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
+fn has_usage(chunk: &Value) -> bool {
+    chunk.get("usage").is_some_and(|usage| !usage.is_null())
+}
+
+/// Returns why the model has stopped. Some providers write an empty reason as long as it goes on.
+fn finish_of(choice: &Value) -> Option<String> {
+    Some(text(choice, "finish_reason")).filter(|reason| !reason.is_empty()).map(str::to_owned)
+}
+
+/// Returns whose call it is; `None` as long as it has no name.
+fn callee_of(call: &Value, calls: &Calls) -> Option<Callee> {
+    if !["", "function"].contains(&text(call, "type")) {
+        return Some(Callee::Client);
+    }
+    Some(text(&call["function"], "name")).filter(|name| !name.is_empty()).map(|name| calls.callee(name))
+}
+
 /// Returns whether all arguments of a call have arrived.
 fn is_complete(state: &CallState) -> bool {
-    serde_json::from_str::<Value>(text(&state.call["function"], "arguments"))
-        .is_ok_and(|arguments| arguments.is_object())
+    serde_json::from_str::<Value>(&held_call(&state.call).arguments).is_ok_and(|arguments| arguments.is_object())
 }

@@ -1,0 +1,302 @@
+//! Odd forms of streams that real providers and servers send.
+
+use super::*;
+
+/// What became of a stream of several rounds.
+struct Spliced {
+    /// What the client got.
+    bytes: Vec<u8>,
+    said: Said,
+    rounds: Vec<Round>,
+}
+
+/// Splices the events of several rounds. An event is JSON, or a text that is sent as it is.
+fn splice(name: WireName, rounds: &[Vec<Value>]) -> Spliced {
+    let wire = name.wire();
+    let (mut calls, mut bytes, mut closed) = (calls_of(wire), Vec::new(), Vec::new());
+    let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+    for events in rounds {
+        for frame in FrameReader::new(1 << 20).push(&written(name, events)).expect("small") {
+            if !splicer.is_round_over() {
+                splicer.frame(&frame, &mut calls, &mut bytes);
+            }
+        }
+        closed.push(splicer.end_round(&mut calls, &mut bytes));
+    }
+    if closed.last().is_some_and(|round| matches!(round.end, End::Complete | End::Stopped)) {
+        splicer.finish(None, &mut bytes);
+    }
+    Spliced { bytes, said: splicer.said().clone(), rounds: closed }
+}
+
+/// Returns events as a provider sends them.
+fn written(name: WireName, events: &[Value]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for event in events {
+        let kind = event.get("type").and_then(Value::as_str).filter(|_| name != WireName::Chat);
+        match event {
+            Value::String(raw) => out.extend_from_slice(raw.as_bytes()),
+            event => sse::write(kind, &event.to_string(), &mut out),
+        }
+    }
+    out
+}
+
+/// Returns an event of Chat Completions with one choice.
+fn chunk(delta: Value, finish: Value, usage: Value) -> Value {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+    json!({"id": "r0", "object": "chat.completion.chunk", "choices": [choice], "usage": usage})
+}
+
+fn delta(delta: Value) -> Value {
+    chunk(delta, Value::Null, Value::Null)
+}
+
+fn piece(call: Value) -> Value {
+    delta(json!({"tool_calls": [call]}))
+}
+
+fn finish(reason: &str) -> Value {
+    chunk(json!({}), reason.into(), Value::Null)
+}
+
+fn done() -> Value {
+    "data: [DONE]\n\n".into()
+}
+
+fn usage() -> Value {
+    json!({"prompt_tokens": 10, "completion_tokens": 1})
+}
+
+/// Returns the pieces of a search.
+fn chat_search() -> Vec<Value> {
+    let function = json!({"name": SEARCH, "arguments": "{\"query\": \"send mail\"}"});
+    vec![piece(json!({"index": 0, "id": "s1", "type": "function", "function": function})), finish("tool_calls"), done()]
+}
+
+/// Checks what the client of Chat Completions gets of an answer, behind a search and without it.
+#[track_caller]
+fn check_chat(answer: &[Value], expected: &str) {
+    let answer = [answer, &[done()]].concat();
+    for rounds in [vec![answer.clone()], vec![chat_search(), answer]] {
+        let spliced = splice(WireName::Chat, &rounds);
+        let text = String::from_utf8_lossy(&spliced.bytes).into_owned();
+        assert_eq!(assemble(WireName::Chat, &spliced.bytes).said, expected, "{text}");
+        let calls = spliced.said.calls.iter().map(|call| format!("[{} {} {}]", call.id, call.name, call.arguments));
+        assert_eq!(spliced.said.text.clone() + &calls.collect::<String>(), expected, "what was said: {text}");
+        assert_eq!(text.matches("[DONE]").count(), 1, "{text}");
+        assert!(!text.contains(SEARCH) && !text.contains(CALL), "{text}");
+    }
+}
+
+#[test]
+fn pieces_of_a_call_with_an_empty_id_or_name() {
+    let check = |name: &str, arguments: &str, expected: &str| {
+        let (first, second) = arguments.split_at(9);
+        let start = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": first}});
+        for rest in [
+            json!({"index": 0, "id": "", "type": "function", "function": {"arguments": second}}),
+            json!({"index": 0, "function": {"name": "", "arguments": second}}),
+            json!({"index": 0, "id": null, "type": null, "function": {"name": null, "arguments": second}}),
+            json!({"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": second}}),
+            json!({"id": "", "function": {"name": "", "arguments": second}}),
+            json!({"id": "c1", "function": {"name": name, "arguments": second}}),
+        ] {
+            check_chat(&[piece(start.clone()), numbered(rest), finish("tool_calls")], expected);
+        }
+    };
+    /// The client that assembles the stream needs numbers.
+    fn numbered(mut call: Value) -> Value {
+        if call.get("index").is_none() {
+            call["index"] = 0.into();
+        }
+        piece(call)
+    }
+    check("send_mail", r#"{"to":"ann"}"#, r#"[c1 send_mail {"to":"ann"}]"#);
+    check(CALL, r#"{"name":"send_mail","arguments":{"to":"ann"}}"#, r#"[c1 send_mail {"to":"ann"}]"#);
+}
+
+/// Checks that an answer keeps its bytes, and that behind a search its lifecycle is that of one answer.
+#[track_caller]
+fn check_lifecycle(answer: &[Value], expected: &str) {
+    let alone = splice(WireName::Chat, &[answer.to_vec()]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(&alone.bytes), text(&written(WireName::Chat, answer)));
+    let searched = chat_search().into_iter().map(|mut event| {
+        if event["choices"][0]["finish_reason"] == "tool_calls" {
+            event["usage"] = usage();
+        }
+        event
+    });
+    let spliced = splice(WireName::Chat, &[searched.collect(), answer.to_vec()]);
+    assert_eq!(assemble(WireName::Chat, &spliced.bytes).lifecycle, expected, "{}", text(&spliced.bytes));
+}
+
+#[test]
+fn counts_in_a_choice_that_says_nothing() {
+    let says = [delta(json!({"role": "assistant", "content": ""})), delta(json!({"content": "Done."})), finish("stop")];
+    let none = json!({"role": "assistant", "content": ""});
+    for said in [none.clone(), json!({}), Value::Null, json!({"content": null, "tool_calls": null})] {
+        let counted = chunk(said, Value::Null, usage());
+        let answer = [&says[..], &[counted, done()]].concat();
+        check_lifecycle(&answer, r#"{"r0"} roles=0 ["stop"] usage=[Number(20)] done=1"#);
+    }
+    // With the end, once or twice.
+    let last = chunk(none, "stop".into(), usage());
+    let answer = [&says[..2], &[last.clone(), done()]].concat();
+    check_lifecycle(&answer, r#"{"r0"} roles=0 ["stop"] usage=[Number(20)] done=1"#);
+    let spliced = splice(WireName::Chat, &[chat_search(), [&says[..], &[last, done()]].concat()]);
+    let lifecycle = assemble(WireName::Chat, &spliced.bytes).lifecycle;
+    assert_eq!(lifecycle, r#"{"r0"} roles=0 ["stop"] usage=[Number(10)] done=1"#);
+    // At the end and behind it.
+    let both = [chunk(json!({}), "stop".into(), usage()), json!({"id": "r0", "choices": [], "usage": usage()})];
+    let answer = [&says[..2], &both, &[done()]].concat();
+    check_lifecycle(&answer, r#"{"r0"} roles=0 ["stop"] usage=[Number(20)] done=1"#);
+}
+
+#[test]
+fn counts_in_every_event_go_on_over_rounds() {
+    let counted = |said: Value, reason: Value, tokens: u64| chunk(said, reason, json!({"prompt_tokens": tokens}));
+    let answer = [
+        counted(json!({"role": "assistant", "content": ""}), Value::Null, 1),
+        counted(json!({"content": "Do"}), Value::Null, 2),
+        counted(json!({"content": ""}), Value::Null, 2),
+        counted(json!({"content": "ne."}), Value::Null, 3),
+        counted(json!({}), "stop".into(), 4),
+        done(),
+    ];
+    let lifecycle = r#"{"r0"} roles=0 ["stop"] usage=[Number(12), Number(13), Number(14)] done=1"#;
+    check_lifecycle(&answer, lifecycle);
+}
+
+#[test]
+fn an_empty_reason_is_not_an_end() {
+    let says = |content: &str| chunk(json!({"content": content}), "".into(), Value::Null);
+    let answer = [says("Do"), says("ne."), finish("stop"), done()];
+    check_lifecycle(&answer, r#"{"r0"} roles=0 ["stop"] usage=[] done=1"#);
+    check_chat(&answer[..3], "Done.");
+    let cut = splice(WireName::Chat, &[answer[..2].to_vec()]);
+    assert_eq!(cut.rounds[0].end, End::Broken);
+    let mut searched = chat_search();
+    searched[0]["choices"][0]["finish_reason"] = "".into();
+    assert_eq!(splice(WireName::Chat, &[searched]).rounds[0].searches.len(), 1);
+}
+
+#[test]
+fn calls_with_missing_and_equal_numbers() {
+    let search = json!({"query": "send mail"}).to_string();
+    let to = |name: &str| json!({"to": name}).to_string();
+    let call = |index: Value, id: &str, name: &str, arguments: &str| {
+        let mut call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+        if !index.is_null() {
+            call["index"] = index;
+        }
+        call
+    };
+    let said = |calls: &[Value]| {
+        let one_by_one: Vec<Value> = calls.iter().cloned().map(piece).collect();
+        let at_once = vec![delta(json!({"tool_calls": calls}))];
+        [one_by_one, at_once].map(|events| {
+            let spliced = splice(WireName::Chat, &[[&events[..], &[finish("tool_calls"), done()]].concat()]);
+            let text = String::from_utf8_lossy(&spliced.bytes).into_owned();
+            assert!(!text.contains(SEARCH) && !text.contains(CALL), "{text}");
+            assert_eq!(spliced.rounds[0].searches.len(), 1, "{text}");
+            let calls = spliced.said.calls.iter().map(|call| format!("[{} {} {}]", call.id, call.name, call.arguments));
+            (calls.collect::<String>(), spliced.bytes)
+        })
+    };
+    let expected = r#"[c1 send_mail {"to":"a"}][c2 send_mail {"to":"b"}]"#;
+    let inner = json!({"name": "send_mail", "arguments": {"to": "b"}}).to_string();
+    for last in [("send_mail", &to("b")), (CALL, &inner)] {
+        for number in [json!(0), Value::Null] {
+            let whole = to("a");
+            let (first, second) = whole.split_at(4);
+            let calls = [
+                call(number.clone(), "s1", SEARCH, &search),
+                call(number.clone(), "c1", "send_mail", first),
+                call(number.clone(), "", "", second),
+                call(number.clone(), "c2", last.0, last.1),
+            ];
+            for (found, bytes) in said(&calls) {
+                assert_eq!(found, expected, "{number}");
+                if !number.is_null() {
+                    assert_eq!(assemble(WireName::Chat, &bytes).said, expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_whose_name_comes_later() {
+    let check = |name: &str, arguments: &str, expected: &str| {
+        let start = json!({"index": 0, "id": "c1", "type": "function", "function": {"arguments": ""}});
+        let named = json!({"index": 0, "function": {"name": name, "arguments": arguments}});
+        check_chat(&[piece(start), piece(named), finish("tool_calls")], expected);
+    };
+    check("send_mail", r#"{"to":"ann"}"#, r#"[c1 send_mail {"to":"ann"}]"#);
+    check(CALL, r#"{"name":"send_mail","arguments":{"to":"ann"}}"#, r#"[c1 send_mail {"to":"ann"}]"#);
+    // Without any name, and of another type.
+    let nameless = json!({"index": 0, "id": "c1", "type": "function", "function": {"arguments": "{}"}});
+    check_chat(&[piece(nameless), finish("tool_calls")], "[c1  {}]");
+    let custom = json!({"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}});
+    check_chat(&[piece(custom), finish("tool_calls")], "[c1  ]");
+}
+
+#[test]
+fn arguments_as_an_object() {
+    let inner = json!({"name": "send_mail", "arguments": {"to": "ann"}});
+    let call = |name: &str, arguments: &Value| json!({"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}});
+    let whole = call(CALL, &inner);
+    check_chat(&[piece(whole.clone()), finish("tool_calls")], r#"[c1 send_mail {"to":"ann"}]"#);
+    let search = call(SEARCH, &json!({"query": "send mail"}));
+    let spliced = splice(WireName::Chat, &[vec![piece(search), finish("tool_calls"), done()]]);
+    assert_eq!(spliced.rounds[0].searches[0].arguments, r#"{"query":"send mail"}"#);
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [whole]});
+    let answer = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
+    let mut splicer = Chat.splicer(&Object::parse("{}").expect("an object"));
+    splicer.answer(answer, &mut calls_of(&Chat));
+    let public: Value = serde_json::from_str(&splicer.finish_answer(None)).expect("JSON");
+    let function = &public["choices"][0]["message"]["tool_calls"][0]["function"];
+    assert_eq!(*function, json!({"name": "send_mail", "arguments": r#"{"to":"ann"}"#}));
+    // A program may send them back as text.
+    let echoed = json!({"role": "assistant", "tool_calls": [call("send_mail", &json!({"to": "ann"}))]});
+    assert_eq!(Chat.said(&echoed).expect("the model's").calls, splicer.said().calls);
+}
+
+#[test]
+fn deltas_that_say_nothing_and_content_in_parts() {
+    let empty = [
+        delta(Value::Null),
+        delta(json!({"content": null, "tool_calls": null, "refusal": null})),
+        delta(json!({"content": "", "tool_calls": []})),
+        ": keep-alive\n\n".into(),
+        "event: ping\n\n".into(),
+        "data:\n\n".into(),
+    ];
+    let says = [delta(json!({"content": "Done."})), finish("stop")];
+    check_chat(&[&empty[..], &says].concat(), "Done.");
+    let last = json!({"index": 0, "id": "c1", "function": {"name": "send_mail", "arguments": "{}"}});
+    let last = chunk(json!({"content": "x", "tool_calls": [last]}), "tool_calls".into(), Value::Null);
+    check_chat(&[last, done(), done()], "x[c1 send_mail {}]");
+    let thought = |text: &str| json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]});
+    let parts = [delta(json!({"content": ""})), delta(thought("a")), delta(json!({"content": "Do"}))];
+    let more = [delta(json!({"content": [{"type": "text", "text": "n"}]})), delta(json!({"content": "e."}))];
+    let spliced = splice(WireName::Chat, &[[&parts[..], &more, &chat_search()].concat()]);
+    assert_eq!(spliced.said.text, "Done.");
+    let item: Value = serde_json::from_str(&spliced.rounds[0].items[0]).expect("JSON");
+    let content = json!([thought("a")["content"][0], {"type": "text", "text": "Do"}, {"type": "text", "text": "ne."}]);
+    assert_eq!(item["content"], content);
+}
+
+#[test]
+fn calls_whose_pieces_alternate() {
+    let call = |index: u64, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
+    let pieces = [
+        call(0, "c1", CALL, r#"{"name":"send_mail","#),
+        call(1, "c2", "send_mail", r#"{"to":"b"}"#),
+        call(0, "", "", r#""arguments":{"to":"a"}}"#),
+    ];
+    let events = [&pieces.map(piece)[..], &[finish("tool_calls")]].concat();
+    check_chat(&events, r#"[c2 send_mail {"to":"b"}][c1 send_mail {"to":"a"}]"#);
+}
