@@ -269,7 +269,7 @@ fn call_of(item: &Value) -> HeldCall {
     HeldCall {
         id: text(item, "call_id").to_owned(),
         name: text(item, "name").to_owned(),
-        arguments: text(item, "arguments").to_owned(),
+        arguments: json::arguments(item.get("arguments")),
     }
 }
 

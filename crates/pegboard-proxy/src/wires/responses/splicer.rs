@@ -21,10 +21,13 @@ const TOOLS_PLACE: &str = "\u{0}tools";
 struct ItemState {
     /// Its place at the provider.
     index: u64,
-    /// As it is once it is complete.
-    item: Option<Value>,
+    /// Its newest form; `null` as long as only events about it have arrived.
+    item: Value,
+    is_complete: bool,
+    /// Whether the final response has it.
+    is_listed: bool,
     callee: Callee,
-    /// Its place at the client; `None` if it is held.
+    /// Its place at the client; `None` as long as it is held.
     public_index: Option<usize>,
     /// The call that the client got instead, or the answer that the model gets.
     outcome: Option<Result<HeldCall, HiddenAnswer>>,
@@ -53,8 +56,10 @@ pub(super) struct ResponsesSplicer {
     /// The id of the newest round.
     last_id: String,
     sequence: u64,
-    /// The items that the client has seen; those of the current round once they are complete.
+    /// The items that the client has seen, in their newest form; `null` where there is none yet.
     output: Vec<Value>,
+    /// Whether an item was held in any round.
+    has_held: bool,
     usage: Value,
     round: CurrentRound,
     /// The final event of the newest round, and its bytes.
@@ -70,28 +75,23 @@ impl Splicer for ResponsesSplicer {
         self.tools.get_or_insert_with(|| calls.shared_tools());
         match text(&event, "type").to_owned().as_str() {
             "response.created" | "response.queued" | "response.in_progress" => {
-                text(&event["response"], "id").clone_into(&mut self.last_id);
+                self.note_head(&event["response"]);
                 if self.rounds == 0 {
-                    self.id.clone_from(&self.last_id);
-                    self.choice = event["response"]["tool_choice"].clone();
                     self.write(&mut event, &frame.raw, false, out);
                 }
             }
             "response.completed" => self.end(End::Complete, event, &frame.raw),
             "response.incomplete" => self.end(End::Stopped, event, &frame.raw),
-            "response.failed" => {
-                self.round.is_over = true;
-                self.round.end = Some(End::Failed);
-                event["response"]["id"] = self.id.clone().into();
-                self.write(&mut event, &frame.raw, self.rounds > 0, out);
-            }
+            "response.failed" => self.end(End::Failed, event, &frame.raw),
             "error" => {
                 self.round.end = Some(End::Failed);
+                // That of an earlier round is not the end of this one.
+                self.last = None;
                 self.write(&mut event, &frame.raw, false, out);
             }
             "response.output_item.added" => self.start_item(event, &frame.raw, calls, out),
             "response.output_item.done" => self.stop_item(event, &frame.raw, calls, out),
-            _ => self.item_event(event, &frame.raw, out),
+            _ => self.item_event(event, &frame.raw, calls, out),
         }
     }
 
@@ -99,45 +99,38 @@ impl Splicer for ResponsesSplicer {
         self.round.is_over
     }
 
-    fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {
+    fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
         let end = self.round.end.unwrap_or(End::Broken);
-        self.close_round(end)
+        if end != End::Broken {
+            self.take_listed_items(end, calls, out);
+        }
+        let round = self.close_round(end);
+        if end == End::Failed {
+            self.write_last(false, out);
+        }
+        round
     }
 
     fn finish(&mut self, notice: Option<&str>, out: &mut Vec<u8>) {
         if let Some(notice) = notice {
             self.write_message(notice, out);
         }
-        let Some((mut event, raw)) = self.last.take() else { return };
-        let is_other = self.rounds > 1 || self.output.len() != count_items(&event["response"]);
-        let is_changed =
-            is_other || self.output.iter().ne(event["response"]["output"].as_array().into_iter().flatten());
-        if is_changed {
-            self.complete(event.get_mut("response"));
-        }
-        self.write(&mut event, &raw, is_changed, out);
+        self.write_last(notice.is_some(), out);
     }
 
     fn answer(&mut self, answer: Value, calls: &mut Calls) -> Round {
-        text(&answer, "id").clone_into(&mut self.last_id);
+        self.note_head(&answer);
         self.tools.get_or_insert_with(|| calls.shared_tools());
-        if self.rounds == 0 {
-            self.id.clone_from(&self.last_id);
-            self.choice = answer["tool_choice"].clone();
-        }
-        let Some(items) = answer["output"].as_array().cloned() else { return self.close_round(End::Failed) };
-        let end = if answer["status"] == "incomplete" { End::Stopped } else { End::Complete };
-        for (index, item) in items.into_iter().enumerate() {
-            let callee = callee_of(&item, calls);
-            let mut state =
-                ItemState { index: index as u64, item: Some(item.clone()), callee, public_index: None, outcome: None };
-            if callee == Callee::Client {
-                state.public_index = Some(self.output.len());
-                self.output.push(item);
-            } else if let Some(call) = resolve(&mut state, calls) {
-                self.output.push(public_call(&item, &call));
+        let Some(items) = answer["output"].as_array() else { return self.close_round(End::Failed) };
+        let end = match text(&answer, "status") {
+            "incomplete" | "failed" | "cancelled" => End::Stopped,
+            _ => End::Complete,
+        };
+        for (index, item) in items.iter().enumerate() {
+            let at = self.add_item(index as u64, item, calls);
+            if let Some(public) = self.complete_item(at, item, calls) {
+                self.output.push(public);
             }
-            self.round.items.push(state);
         }
         self.last = Some((json!({"response": answer}), Vec::new()));
         self.close_round(end)
@@ -210,6 +203,7 @@ impl ResponsesSplicer {
             last_id: String::new(),
             sequence: 0,
             output: Vec::new(),
+            has_held: false,
             usage: Value::Null,
             round: CurrentRound::default(),
             last: None,
@@ -267,58 +261,135 @@ impl ResponsesSplicer {
     fn end(&mut self, end: End, event: Value, raw: &[u8]) {
         self.round.is_over = true;
         self.round.end = Some(end);
-        text(&event["response"], "id").clone_into(&mut self.last_id);
+        self.note_head(&event["response"]);
         self.last = Some((event, raw.to_owned()));
     }
 
-    fn start_item(&mut self, mut event: Value, raw: &[u8], calls: &Calls, out: &mut Vec<u8>) {
-        let index = event["output_index"].as_u64().unwrap_or_default();
-        let callee = callee_of(&event["item"], calls);
-        let mut state = ItemState { index, item: None, callee, public_index: None, outcome: None };
-        if callee == Callee::Client {
-            let public = self.output.len();
-            state.public_index = Some(public);
-            // Its place is taken until it is complete.
-            self.output.push(event["item"].clone());
-            let is_moved = place(&mut event, public);
-            self.write(&mut event, raw, is_moved, out);
+    /// Takes in what all events of a round repeat. Some servers leave out the first ones.
+    fn note_head(&mut self, response: &Value) {
+        let id = text(response, "id");
+        if !id.is_empty() {
+            id.clone_into(&mut self.last_id);
         }
-        self.round.items.push(state);
+        if self.rounds == 0 {
+            self.id.clone_from(&self.last_id);
+            if self.choice.is_null() {
+                self.choice = response["tool_choice"].clone();
+            }
+        }
+    }
+
+    fn start_item(&mut self, mut event: Value, raw: &[u8], calls: &Calls, out: &mut Vec<u8>) {
+        let next = self.round.items.last().map_or(0, |last| last.index + 1);
+        let index = event["output_index"].as_u64().unwrap_or(next);
+        let at = self.add_item(index, &event["item"], calls);
+        self.write_item_event(at, &mut event, raw, out);
+    }
+
+    /// Adds an item, which takes the next place at the client unless it is held; returns its place in the round.
+    fn add_item(&mut self, index: u64, item: &Value, calls: &Calls) -> usize {
+        let callee = callee_of(item, calls);
+        let mut public_index = None;
+        if callee == Callee::Client {
+            public_index = Some(self.output.len());
+            self.output.push(item.clone());
+        }
+        self.has_held |= callee != Callee::Client;
+        let (item, is_complete, is_listed) = (item.clone(), false, false);
+        self.round.items.push(ItemState { index, item, is_complete, is_listed, callee, public_index, outcome: None });
+        self.round.items.len() - 1
+    }
+
+    /// Returns the place in the round of the item that an event is about.
+    fn place_of(&self, event: &Value) -> Option<usize> {
+        let id = [text(event, "item_id"), text(&event["item"], "id")].into_iter().find(|id| !id.is_empty());
+        let place = |is_it: &dyn Fn(&ItemState) -> bool| self.round.items.iter().rposition(is_it);
+        let by_id = id.and_then(|id| place(&|state| text(&state.item, "id") == id));
+        let index = event["output_index"].as_u64();
+        by_id.or_else(|| index.and_then(|index| place(&|state| state.index == index)))
     }
 
     /// Passes an event about an item on, unless the item is held.
-    fn item_event(&mut self, mut event: Value, raw: &[u8], out: &mut Vec<u8>) {
-        let Some(index) = event["output_index"].as_u64() else { return self.write(&mut event, raw, false, out) };
-        let known = self.round.items.iter().find(|item| item.index == index);
-        let public = known.map(|item| item.public_index);
-        match public {
-            Some(Some(public)) => {
-                let is_moved = place(&mut event, public);
-                self.write(&mut event, raw, is_moved, out);
-            }
-            Some(None) => {}
-            None => self.write(&mut event, raw, false, out),
+    fn item_event(&mut self, mut event: Value, raw: &[u8], calls: &Calls, out: &mut Vec<u8>) {
+        let index = event["output_index"].as_u64();
+        let at = match (self.place_of(&event), index) {
+            (Some(at), _) => at,
+            // Some servers do not announce items. Whose call this is, is known once it is complete.
+            (None, _) if text(&event, "type").starts_with("response.function_call_arguments.") => return,
+            (None, Some(index)) => self.add_item(index, &Value::Null, calls),
+            (None, None) => return self.write(&mut event, raw, false, out),
+        };
+        self.write_item_event(at, &mut event, raw, out);
+    }
+
+    /// Appends an event about an item with the place of the item at the client, unless the item is held.
+    fn write_item_event(&mut self, at: usize, event: &mut Value, raw: &[u8], out: &mut Vec<u8>) {
+        let state = &self.round.items[at];
+        if let Some(public) = state.public_index.filter(|_| state.callee == Callee::Client) {
+            let is_moved = place(event, public);
+            self.write(event, raw, is_moved, out);
         }
     }
 
     fn stop_item(&mut self, mut event: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
-        let index = event["output_index"].as_u64().unwrap_or_default();
-        if !self.round.items.iter().any(|item| item.index == index) {
-            // Some providers leave out the beginning.
-            self.start_item(event.clone(), &[], calls, &mut Vec::new());
-        }
-        let Some(at) = self.round.items.iter().position(|item| item.index == index) else { return };
         let item = event["item"].clone();
+        let at = match self.place_of(&event) {
+            Some(at) => at,
+            // Some servers leave out the beginning.
+            None => self.add_item(event["output_index"].as_u64().unwrap_or_default(), &item, calls),
+        };
+        match self.complete_item(at, &item, calls) {
+            Some(public) => self.write_call(&public, out),
+            None => self.write_item_event(at, &mut event, raw, out),
+        }
+    }
+
+    /// Takes in the complete form of an item; returns the call that the client gets in place of a held one.
+    fn complete_item(&mut self, at: usize, item: &Value, calls: &mut Calls) -> Option<Value> {
         let state = &mut self.round.items[at];
-        state.item = Some(item.clone());
-        if let Some(public) = state.public_index {
-            self.output[public] = item;
-            let is_moved = place(&mut event, public);
-            return self.write(&mut event, raw, is_moved, out);
+        (state.item, state.is_complete) = (item.clone(), true);
+        if state.callee == Callee::Client {
+            if let Some(public) = state.public_index {
+                self.output[public] = item.clone();
+            }
+            return None;
         }
-        if let Some(call) = resolve(state, calls) {
-            self.write_call(&public_call(&item, &call), out);
+        let call = resolve(state, calls)?;
+        state.public_index = Some(self.output.len());
+        Some(public_call(item, &call))
+    }
+
+    /// Takes in the items of the final response that have not arrived completely before: some servers send items only
+    /// there, and those at which the model was stopped have no event of their own.
+    fn take_listed_items(&mut self, end: End, calls: &mut Calls, out: &mut Vec<u8>) {
+        let listed = self.last.as_ref().and_then(|(event, _)| event["response"]["output"].as_array()).cloned();
+        let listed = listed.unwrap_or_default();
+        for (index, item) in listed.iter().enumerate() {
+            let at = match self.place_of_listed(index as u64, item) {
+                Some(at) => at,
+                None => self.add_item(index as u64, item, calls),
+            };
+            let state = &mut self.round.items[at];
+            (state.index, state.is_listed) = (index as u64, true);
+            let is_taken = !state.is_complete && (end != End::Failed || state.callee == Callee::Client);
+            if is_taken && let Some(public) = self.complete_item(at, item, calls) {
+                self.write_call(&public, out);
+            }
         }
+        // The provider must get them back in its own order.
+        self.round.items.sort_by_key(|state| state.index);
+    }
+
+    /// Returns the place in the round of an item of the final response. Some servers give items other ids or places there.
+    fn place_of_listed(&self, index: u64, item: &Value) -> Option<usize> {
+        let place = |is_it: &dyn Fn(&ItemState) -> bool| {
+            self.round.items.iter().position(|state| !state.is_listed && is_it(state))
+        };
+        let has_same = |state: &ItemState, key: &str| !text(item, key).is_empty() && state.item[key] == item[key];
+        let is_same_kind = |state: &ItemState| state.item.is_null() || kind_of(&state.item) == kind_of(item);
+        place(&|state| has_same(state, "id") || has_same(state, "call_id"))
+            .or_else(|| place(&|state| state.index == index && is_same_kind(state)))
+            .or_else(|| place(&|state| text(item, "call_id").is_empty() && is_same_kind(state)))
     }
 
     /// Appends a whole call in the events in which calls are streamed.
@@ -389,11 +460,23 @@ impl ResponsesSplicer {
         json!({"id": id, "type": "message", "status": "completed", "role": "assistant", "content": [part]})
     }
 
+    /// Appends the final event. One that tells nothing of held items stays as it is.
+    fn write_last(&mut self, has_notice: bool, out: &mut Vec<u8>) {
+        let Some((mut event, raw)) = self.last.take() else { return };
+        let is_changed = has_notice || self.has_held || self.rounds > 1;
+        if is_changed {
+            self.complete(event.get_mut("response"));
+        }
+        self.write(&mut event, &raw, is_changed, out);
+    }
+
     /// Makes a final response one of all rounds.
     fn complete(&self, response: Option<&mut Value>) {
         if let Some(response) = response {
-            response["id"] = self.id.clone().into();
-            response["output"] = self.output.clone().into();
+            if !self.id.is_empty() {
+                response["id"] = self.id.clone().into();
+            }
+            response["output"] = self.output.iter().filter(|item| !item.is_null()).cloned().collect();
             if !self.usage.is_null() {
                 response["usage"] = self.usage.clone();
             }
@@ -408,22 +491,21 @@ impl ResponsesSplicer {
             add_numbers(&mut self.usage, usage);
         }
         let mut result = Round { end, ..Round::default() };
-        let mut items = Vec::new();
+        let (mut items, mut public) = (Vec::new(), Vec::new());
         for state in round.items {
-            let Some(item) = state.item else {
+            let item = state.item;
+            if !state.is_complete {
                 result.is_rewritten |= state.callee != Callee::Client;
                 continue;
-            };
+            }
             match (state.callee, state.outcome) {
                 (Callee::Client, _) => {
-                    if let Some(said) = crate::wires::Wire::said(&super::Responses, &item) {
-                        result.client_calls += said.calls.len();
-                        self.said.extend(&said);
-                    }
+                    let said = crate::wires::Wire::said(&super::Responses, &item).unwrap_or_default();
+                    public.push((state.public_index, said));
                 }
                 (_, Some(Ok(call))) => {
-                    (result.client_calls, result.is_rewritten) = (result.client_calls + 1, true);
-                    self.said.calls.push(call);
+                    result.is_rewritten = true;
+                    public.push((state.public_index, Said { text: String::new(), calls: vec![call] }));
                 }
                 (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
                 (Callee::Search, None) if end == End::Complete => result.searches.push(call_of(&item)),
@@ -434,6 +516,12 @@ impl ResponsesSplicer {
                 }
             }
             items.push(item);
+        }
+        // In the order in which the client has got them.
+        public.sort_by_key(|(index, _)| *index);
+        for (_, said) in public {
+            result.client_calls += said.calls.len();
+            self.said.extend(&said);
         }
         if !self.is_stored {
             // It cannot be sent back.
@@ -458,25 +546,24 @@ fn referable(item: &Value) -> Value {
     kept
 }
 
-fn count_items(response: &Value) -> usize {
-    response["output"].as_array().map_or(0, Vec::len)
-}
-
 fn callee_of(item: &Value, calls: &Calls) -> Callee {
     if kind_of(item) == "function_call" { calls.callee(text(item, "name")) } else { Callee::Client }
 }
 
-/// Sets the place of an item; returns whether it was another one.
+/// Sets the place of an item, if the event has one; returns whether it was another one.
 fn place(event: &mut Value, public: usize) -> bool {
-    let is_moved = event["output_index"].as_u64() != Some(public as u64);
-    event["output_index"] = public.into();
+    let Some(index) = event.get_mut("output_index") else { return false };
+    let is_moved = index.as_u64() != Some(public as u64);
+    *index = public.into();
     is_moved
 }
 
 /// Decides about a held call of `call_tool`; returns the call for the client.
 fn resolve(state: &mut ItemState, calls: &mut Calls) -> Option<HeldCall> {
-    let item = state.item.as_ref().filter(|_| state.callee == Callee::Call)?;
-    match calls.resolve(&call_of(item)) {
+    if state.callee != Callee::Call {
+        return None;
+    }
+    match calls.resolve(&call_of(&state.item)) {
         Resolved::Client(call) => {
             state.outcome = Some(Ok(call.clone()));
             Some(call)

@@ -300,3 +300,177 @@ fn calls_whose_pieces_alternate() {
     let events = [&pieces.map(piece)[..], &[finish("tool_calls")]].concat();
     check_chat(&events, r#"[c2 send_mail {"to":"b"}][c1 send_mail {"to":"a"}]"#);
 }
+
+fn response(id: &str, status: &str, output: Value) -> Value {
+    let response = json!({"id": id, "status": status, "output": output, "usage": {"input_tokens": 10}});
+    json!({"type": format!("response.{status}"), "response": response})
+}
+
+fn created(id: &str) -> Value {
+    json!({"type": "response.created", "response": {"id": id, "status": "in_progress", "output": []}})
+}
+
+fn message(id: &str, text: &str) -> Value {
+    json!({"id": id, "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
+}
+
+fn function_call(id: &str, name: &str, arguments: &Value) -> Value {
+    let arguments = arguments.to_string();
+    json!({"id": format!("fc_{id}"), "type": "function_call", "call_id": id, "name": name, "arguments": arguments})
+}
+
+fn item_event(kind: &str, index: usize, item: &Value) -> Value {
+    json!({"type": format!("response.output_item.{kind}"), "output_index": index, "item": item})
+}
+
+fn text_delta(index: usize, text: &str) -> Value {
+    json!({"type": "response.output_text.delta", "output_index": index, "delta": text})
+}
+
+fn response_search() -> Vec<Value> {
+    let search = function_call("s1", SEARCH, &json!({"query": "send mail"}));
+    vec![
+        created("r0"),
+        item_event("added", 0, &search),
+        item_event("done", 0, &search),
+        response("r0", "completed", json!([search])),
+    ]
+}
+
+/// Checks that an answer without hidden items keeps its bytes, and the output of the final response behind a search.
+#[track_caller]
+fn check_response(answer: &[Value], output: &Value, said: &str) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let alone = splice(WireName::Responses, &[answer.to_vec()]);
+    assert_eq!(text(&alone.bytes), text(&written(WireName::Responses, answer)));
+    let searched = splice(WireName::Responses, &[response_search(), answer.to_vec()]);
+    for spliced in [&alone, &searched] {
+        let calls = spliced.said.calls.iter().map(|call| format!("[{} {} {}]", call.id, call.name, call.arguments));
+        assert_eq!(spliced.said.text.clone() + &calls.collect::<String>(), said);
+    }
+    let last = events(&searched.bytes).pop().expect("an event");
+    assert_eq!((&last["response"]["output"], &last["response"]["id"]), (output, &json!("r0")), "{last}");
+    assert_eq!(last["response"]["usage"]["input_tokens"], 20);
+    assert!(!text(&searched.bytes).contains(SEARCH));
+}
+
+#[test]
+fn responses_whose_items_are_not_announced() {
+    let done = message("m1", "Done.");
+    let deltas = [created("r1"), text_delta(0, "Do"), text_delta(0, "ne.")];
+    let whole = response("r1", "completed", json!([done]));
+    check_response(&[&deltas[..], &[whole.clone()]].concat(), &json!([done]), "Done.");
+    check_response(&[whole], &json!([done]), "Done.");
+    // With the end of an item only, in the order in which the provider lists them, and with other ids at the end.
+    let thought = json!({"id": "rs_1", "type": "reasoning", "summary": []});
+    let call = function_call("c1", "send_mail", &json!({"to": "a"}));
+    let listed = json!([thought, message("m9", "Done."), call]);
+    let answer = [
+        created("r1"),
+        item_event("done", 0, &done),
+        item_event("added", 1, &call),
+        item_event("done", 1, &call),
+        response("r1", "completed", listed),
+    ];
+    check_response(&answer, &json!([done, call, thought]), r#"Done.[c1 send_mail {"to":"a"}]"#);
+    let items = &splice(WireName::Responses, &[answer.to_vec()]).rounds[0].items;
+    assert!(items.len() == 3 && items[0].contains("rs_1"), "{items:?}");
+    // Without a list at the end.
+    let answer = [created("r1"), item_event("added", 0, &done), item_event("done", 0, &done)];
+    let answer = [&answer[..], &[response("r1", "completed", json!([]))]].concat();
+    check_response(&answer, &json!([done]), "Done.");
+}
+
+#[test]
+fn calls_that_only_the_final_response_has() {
+    let search = function_call("s1", SEARCH, &json!({"query": "send mail"}));
+    let call = function_call("c1", CALL, &json!({"name": "send_mail", "arguments": {"to": "a"}}));
+    let delta = json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{\"query\""});
+    let answer = [created("r0"), delta, response("r0", "completed", json!([search, call]))];
+    let spliced = splice(WireName::Responses, &[answer.to_vec()]);
+    let round = &spliced.rounds[0];
+    assert_eq!((round.searches.len(), round.client_calls, round.items.len()), (1, 1, 2), "{round:?}");
+    let text = String::from_utf8_lossy(&spliced.bytes);
+    assert!(!text.contains(SEARCH) && !text.contains(CALL) && !text.contains("query"), "{text}");
+    let public = function_call("c1", "send_mail", &json!({"to": "a"}));
+    let events = events(&spliced.bytes);
+    assert_eq!(events.last().expect("an event")["response"]["output"], json!([public]));
+    assert!(events.iter().any(|event| event["type"] == "response.output_item.done" && event["item"] == public));
+    // An object as arguments.
+    let mut search = search;
+    search["arguments"] = json!({"query": "send mail"});
+    let spliced = splice(WireName::Responses, &[vec![response("r0", "completed", json!([search]))]]);
+    assert_eq!(spliced.rounds[0].searches[0].arguments, r#"{"query":"send mail"}"#);
+}
+
+#[test]
+fn an_item_at_which_the_model_was_stopped() {
+    let begun = message("m1", "");
+    let cut = message("m1", "It ends he");
+    let answer = [
+        created("r1"),
+        item_event("added", 0, &begun),
+        text_delta(0, "It ends he"),
+        response("r1", "incomplete", json!([cut])),
+    ];
+    check_response(&answer, &json!([cut]), "It ends he");
+    let search = function_call("s1", SEARCH, &json!({}));
+    let answer = [created("r1"), item_event("added", 0, &search), response("r1", "incomplete", json!([search]))];
+    let spliced = splice(WireName::Responses, &[answer.to_vec()]);
+    assert!(!spliced.rounds[0].has_hidden_calls() && spliced.rounds[0].items.is_empty());
+    let last = events(&spliced.bytes).pop().expect("an event");
+    assert_eq!(last["response"]["output"], json!([]), "{last}");
+}
+
+#[test]
+fn failed_responses_show_nothing_hidden() {
+    let wait = message("m1", "Wait.");
+    let mut first = response_search();
+    first.splice(1..1, [item_event("added", 1, &wait), item_event("done", 1, &wait)]);
+    let search = function_call("s2", SEARCH, &json!({}));
+    let failed = response("r1", "failed", json!([search]));
+    let spliced = splice(WireName::Responses, &[first, vec![created("r1"), failed.clone()]]);
+    assert_eq!(spliced.rounds[1].end, End::Failed);
+    let last = events(&spliced.bytes).pop().expect("an event");
+    let response = &last["response"];
+    assert_eq!((&response["id"], &response["output"]), (&json!("r0"), &json!([wait])), "{last}");
+    assert_eq!((&response["status"], &response["usage"]["input_tokens"]), (&json!("failed"), &json!(20)));
+    // In the first round, with hidden items and without, and without an id.
+    let spliced = splice(WireName::Responses, &[vec![failed]]);
+    let last = events(&spliced.bytes).pop().expect("an event");
+    assert_eq!((&last["response"]["id"], &last["response"]["output"]), (&json!("r1"), &json!([])));
+    for response in [json!({"status": "failed", "output": []}), json!({"id": "r1", "error": {"code": "x"}})] {
+        let failed = vec![json!({"type": "response.failed", "response": response})];
+        let bytes = splice(WireName::Responses, std::slice::from_ref(&failed)).bytes;
+        assert_eq!(bytes, written(WireName::Responses, &failed));
+    }
+    // An error in a later round has no response.
+    let error = json!({"type": "error", "message": "x"});
+    let spliced = splice(WireName::Responses, &[response_search(), vec![created("r1"), error.clone()]]);
+    assert_eq!((spliced.rounds[1].end, events(&spliced.bytes).pop()), (End::Failed, Some(error)));
+}
+
+#[test]
+fn events_of_responses_are_numbered_one_by_one() {
+    let call = function_call("c1", "send_mail", &json!({"to": "a"}));
+    let wrapped = function_call("c2", CALL, &json!({"name": "send_mail", "arguments": {"to": "b"}}));
+    let mut events_of = vec![
+        created("r0"),
+        item_event("added", 0, &wrapped),
+        item_event("added", 1, &call),
+        item_event("done", 1, &call),
+        item_event("done", 0, &wrapped),
+        item_event("done", 2, &message("m1", "Done.")),
+        response("r0", "completed", json!([])),
+    ];
+    events_of.iter_mut().enumerate().for_each(|(at, event)| event["sequence_number"] = at.into());
+    let spliced = splice(WireName::Responses, &[events_of]);
+    let seen = events(&spliced.bytes);
+    let numbers: Vec<u64> = seen.iter().filter_map(|event| event["sequence_number"].as_u64()).collect();
+    assert_eq!(numbers, (0..seen.len() as u64).collect::<Vec<_>>());
+    // What was said is in the order in which the client has got it.
+    let said: Vec<&str> = spliced.said.calls.iter().map(|call| call.id.as_str()).collect();
+    let output = seen.last().expect("an event")["response"]["output"].as_array().cloned().expect("items");
+    let shown: Vec<&str> = output.iter().map(|item| text(item, "call_id")).filter(|id| !id.is_empty()).collect();
+    assert_eq!((&said, said.len()), (&shown, 2));
+}
