@@ -15,7 +15,10 @@ use pegboard_engine::Hybrid;
 use rustc_hash::FxHasher;
 use serde_json::value::RawValue;
 
-use crate::wires::{ClientTool, Wire};
+use crate::{
+    route::WireName,
+    wires::{ClientTool, Wire},
+};
 
 /// Maximum number of bytes of all cached lists.
 const MAX_CACHED_BYTES: usize = 96 << 20;
@@ -33,6 +36,8 @@ pub(crate) const CALL: &str = "call_tool";
 pub(crate) struct ToolSet {
     /// The list as the client wrote it.
     source: Arc<str>,
+    /// The format in which it was read.
+    wire: WireName,
     tools: Vec<ListedTool>,
     by_name: HashMap<Box<str>, usize>,
     /// The reason why the list must not be changed.
@@ -92,6 +97,7 @@ impl ToolSet {
         let tokens = estimate_tokens(&source);
         let (catalog, _) = Catalog::from_tools(raw_tools);
         Self {
+            wire: wire.name(),
             tools,
             by_name,
             bypass,
@@ -192,7 +198,7 @@ pub(crate) struct ToolSets(Mutex<CachedSets>);
 
 #[derive(Debug, Default)]
 struct CachedSets {
-    /// By fingerprint; the text is compared too.
+    /// By fingerprint; text and format are compared too.
     sets: HashMap<u64, CachedSet>,
     clock: u64,
 }
@@ -206,14 +212,14 @@ struct CachedSet {
 impl ToolSets {
     /// Returns the tools of a list, and whether they were parsed just now.
     pub(crate) fn get(&self, source: &str, wire: &dyn Wire) -> (Arc<ToolSet>, bool) {
-        let fingerprint = fingerprint(source, wire.history_key());
+        let fingerprint = fingerprint(source, wire.name());
         let cell = self.cell(fingerprint);
         let mut is_new = false;
         let set = cell.get_or_init(|| {
             is_new = true;
             Arc::new(ToolSet::parse(source, wire))
         });
-        if *set.source == *source {
+        if *set.source == *source && set.wire == wire.name() {
             if is_new {
                 self.evict(fingerprint);
             }
@@ -256,8 +262,8 @@ impl ToolSets {
     }
 }
 
-/// A fast hash of a list. Equal hashes prove nothing: the texts are compared as well.
-fn fingerprint(source: &str, wire: &str) -> u64 {
+/// A fast hash of a list and its format. Equal hashes prove nothing: both are compared as well.
+fn fingerprint(source: &str, wire: WireName) -> u64 {
     let mut hasher = FxHasher::default();
     source.hash(&mut hasher);
     wire.hash(&mut hasher);

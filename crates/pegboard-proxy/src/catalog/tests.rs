@@ -1,5 +1,5 @@
 use super::*;
-use crate::wires::Chat;
+use crate::wires::{Chat, Messages};
 
 fn list(names: &[&str]) -> String {
     let tool = |name: &&str| {
@@ -20,6 +20,20 @@ fn a_list_is_parsed_once() {
     assert!(!Arc::ptr_eq(&first, &sets.get(&list(&["b", "a"]), &Chat).0));
     let definition: serde_json::Value = serde_json::from_str(first.definition("b").expect("a tool")).expect("JSON");
     assert_eq!(definition["function"]["name"], "b");
+}
+
+#[test]
+fn a_list_is_read_in_the_format_of_its_request() {
+    let list = list(&["a", "b"]);
+    // A program with the base URL of another API sends the list there first.
+    let sets = ToolSets::default();
+    let (wrong, _) = sets.get(&list, &Messages);
+    assert!(wrong.bypass.is_some());
+    for is_known in [false, true] {
+        let (right, is_new) = sets.get(&list, &Chat);
+        assert_eq!((right.bypass, right.deferrable(), is_new), (None, 2, !is_known));
+    }
+    assert!(Arc::ptr_eq(&wrong, &sets.get(&list, &Messages).0));
 }
 
 #[test]

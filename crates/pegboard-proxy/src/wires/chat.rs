@@ -9,11 +9,16 @@ use super::{ClientTool, HiddenAnswer, Said, Splicer, ToolChoice, Wire, searchabl
 use crate::{
     calls::HeldCall,
     json::{self, Object, quoted, text},
+    route::WireName,
 };
 
 pub(crate) struct Chat;
 
 impl Wire for Chat {
+    fn name(&self) -> WireName {
+        WireName::Chat
+    }
+
     fn history_key(&self) -> &'static str {
         "messages"
     }

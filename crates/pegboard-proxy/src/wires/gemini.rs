@@ -11,6 +11,7 @@ use crate::{
     catalog::CALL,
     conversation::Declared,
     json::{self, Object, quoted, text},
+    route::WireName,
 };
 
 pub(crate) struct Gemini;
@@ -19,6 +20,10 @@ pub(crate) struct Gemini;
 const FUNCTIONS: &str = "functionDeclarations";
 
 impl Wire for Gemini {
+    fn name(&self) -> WireName {
+        WireName::Gemini
+    }
+
     fn history_key(&self) -> &'static str {
         "contents"
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     calls::HeldCall,
     json::{self, CACHE_MARK, Object, quoted, text, with_field},
+    route::WireName,
 };
 
 pub(crate) struct Messages;
@@ -29,6 +30,10 @@ const DEFERRED: &str = "defer_loading";
 const REFERENCE: &str = "tool_reference";
 
 impl Wire for Messages {
+    fn name(&self) -> WireName {
+        WireName::Messages
+    }
+
     fn history_key(&self) -> &'static str {
         "messages"
     }

@@ -216,6 +216,9 @@ pub(crate) struct Repaired {
 
 /// One wire format.
 pub(crate) trait Wire: Send + Sync {
+    /// Returns which one it is.
+    fn name(&self) -> WireName;
+
     /// Returns the key of the history in a request.
     fn history_key(&self) -> &'static str;
 

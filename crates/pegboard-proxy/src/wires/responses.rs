@@ -14,6 +14,7 @@ use super::{
 use crate::{
     calls::HeldCall,
     json::{self, Object, quoted, text},
+    route::WireName,
 };
 
 pub(crate) struct Responses;
@@ -65,6 +66,10 @@ const MODEL_ITEMS: [&str; 15] = [
 ];
 
 impl Wire for Responses {
+    fn name(&self) -> WireName {
+        WireName::Responses
+    }
+
     fn history_key(&self) -> &'static str {
         "input"
     }

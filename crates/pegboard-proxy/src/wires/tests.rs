@@ -48,31 +48,24 @@ fn wrapped(id: &str, name: &str, arguments: Value) -> Part {
 /// Returns the calls of an answer over a few tools.
 fn calls_of(wire: &dyn Wire) -> Calls {
     let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]});
-    let tool = |name: &str, description: &str| match wire.history_key() {
-        "contents" => json!({"name": name, "description": description, "parametersJsonSchema": schema}),
-        "input" => json!({"type": "function", "name": name, "description": description, "parameters": schema}),
-        _ => json!({"name": name, "description": description, "input_schema": schema}),
+    let tool = |name: &str, description: &str| match wire.name() {
+        WireName::Gemini => json!({"name": name, "description": description, "parametersJsonSchema": schema}),
+        WireName::Responses => {
+            json!({"type": "function", "name": name, "description": description, "parameters": schema})
+        }
+        WireName::Chat => {
+            json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
+        }
+        WireName::Messages => json!({"name": name, "description": description, "input_schema": schema}),
     };
     let tools = [tool("send_mail", "Send an e-mail"), tool("get_weather", "Current weather")];
-    let list = match wire.history_key() {
-        "contents" => json!([{"functionDeclarations": tools}]),
+    let list = match wire.name() {
+        WireName::Gemini => json!([{"functionDeclarations": tools}]),
         _ => json!(tools),
-    };
-    let list = match wire.tools(&raw(&list)) {
-        Ok(_) => list,
-        // Chat Completions has functions inside its tools.
-        Err(_) => tools
-            .iter()
-            .map(|tool| json!({"type": "function", "function": {"name": tool["name"], "description": tool["description"], "parameters": schema}}))
-            .collect(),
     };
     let (set, _) = ToolSets::default().get(&list.to_string(), wire);
     assert_eq!(set.bypass, None);
     Calls::new(set.session().expect("tools"), Arc::clone(&set), Delivery::Constant)
-}
-
-fn raw(value: &Value) -> Box<RawValue> {
-    RawValue::from_string(value.to_string()).expect("JSON")
 }
 
 fn has_calls(parts: &[Part]) -> bool {
