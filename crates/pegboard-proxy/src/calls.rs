@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     catalog::{CALL, SEARCH, ToolSet},
     json::Object,
-    wires::HiddenAnswer,
+    wires::{HiddenAnswer, HiddenCall},
 };
 
 /// A call of the model.
@@ -111,7 +111,15 @@ impl Calls {
         }
     }
 
-    /// Answers a search. This may build an index, which takes time.
+    /// Returns the answer to a call that the client does not see. This may build an index, which takes time.
+    pub(crate) fn answer(&mut self, hidden: HiddenCall) -> HiddenAnswer {
+        match hidden {
+            HiddenCall::Search(call) => self.search(&call),
+            HiddenCall::Rejected(answer) => answer,
+        }
+    }
+
+    /// Answers a search.
     pub(crate) fn search(&mut self, call: &HeldCall) -> HiddenAnswer {
         let arguments = match call.arguments.trim() {
             "" => Ok(Value::Null),

@@ -525,11 +525,10 @@ impl Restorer<'_> {
         if known.is_empty() && parked.is_empty() {
             return self.history.push(item);
         }
-        let item = self.wire.answered(&known, item);
         if parked.is_empty() {
-            return self.history.push(&item);
+            return self.history.push(&self.wire.answered(&known, item));
         }
-        for item in self.wire.join_answers(&parked, &item) {
+        for item in self.wire.join_answers(&known, &parked, item) {
             self.history.push(&item);
         }
     }

@@ -428,23 +428,18 @@ impl Exchange {
         Next::Ask
     }
 
+    /// Returns the answers to the hidden calls of a round, in the order of the calls: providers may match both by it.
     async fn answer_hidden_calls(&mut self, round: &Round) -> Vec<HiddenAnswer> {
-        let mut answers = round.rejected.clone();
-        let searches = round.searches.clone();
-        if searches.is_empty() {
-            return answers;
-        }
-        let Some(mut calls) = self.calls.take() else { return answers };
+        let Some(mut calls) = self.calls.take() else { return Vec::new() };
+        let hidden = round.hidden.clone();
         // A search may build an index.
-        let searched = tokio::task::spawn_blocking(move || {
-            let found: Vec<HiddenAnswer> = searches.iter().map(|call| calls.search(call)).collect();
-            (calls, found)
+        let answered = tokio::task::spawn_blocking(move || {
+            let answers: Vec<HiddenAnswer> = hidden.into_iter().map(|call| calls.answer(call)).collect();
+            (calls, answers)
         });
-        if let Ok((calls, found)) = searched.await {
-            self.declare_found(&calls, &found);
-            answers.extend(found);
-            self.calls = Some(calls);
-        }
+        let Ok((calls, answers)) = answered.await else { return Vec::new() };
+        self.declare_found(&calls, &answers);
+        self.calls = Some(calls);
         answers
     }
 

@@ -114,37 +114,37 @@ impl Wire for Gemini {
         vec![format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))]
     }
 
-    fn join_answers(&self, parts: &[String], next: &str) -> Vec<String> {
-        let own = Object::parse(next).and_then(|object| object.get("parts")).map(RawValue::get);
-        let Some(own) = own.filter(|own| own.starts_with('[')) else {
+    fn join_answers(&self, known: &[String], parts: &[String], next: &str) -> Vec<String> {
+        let calls = last_calls(known);
+        let Some(list) = Object::parse(next).and_then(|object| object.get("parts")).and_then(json::list) else {
             let mut items = self.answer_items(parts);
             items.push(next.to_owned());
             return items;
         };
-        let own = own[1..own.len() - 1].trim();
-        let separator = if own.is_empty() || parts.is_empty() { "" } else { "," };
-        vec![json::with_field(next, "parts", Some(&format!("[{}{separator}{own}]", parts.join(","))))]
+        let mut is_answered = vec![false; calls.len()];
+        // The client's first: only they may name the call in another way.
+        let own: Vec<&str> = list.iter().map(|part| part.get()).collect();
+        let own = answer_calls(&own, &calls, &mut is_answered);
+        let hidden: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let mut all = answer_calls(&hidden, &calls, &mut is_answered);
+        all.extend(own);
+        // Answers without an id belong to the call at the same place.
+        all.sort_by_key(|(_, call)| call.unwrap_or(usize::MAX));
+        let all: Vec<String> = all.into_iter().map(|(part, _)| part).collect();
+        vec![json::with_field(next, "parts", Some(&format!("[{}]", all.join(","))))]
     }
 
     fn answered(&self, known: &[String], next: &str) -> String {
-        let known = known.iter().rev().find_map(|item| {
-            let item: Value = serde_json::from_str(item).ok()?;
-            (item["role"] == "model").then_some(item)
-        });
-        let called: Vec<HeldCall> = known.map(|item| said_in(parts(&item)).calls).unwrap_or_default();
+        let calls = last_calls(known);
         let Some(list) = Object::parse(next).and_then(|object| object.get("parts")).and_then(json::list) else {
             return next.to_owned();
         };
-        let answers: Vec<Option<Answered>> = list.iter().map(|part| Answered::read(part.get())).collect();
-        let calls = match_calls(&answers, called);
-        let changed = |((part, answer), call): ((&&RawValue, &Option<Answered>), Option<HeldCall>)| {
-            let changed = answer.as_ref().zip(call).and_then(|(answer, call)| answer.of_call(part.get(), &call));
-            changed.unwrap_or_else(|| part.get().to_owned())
-        };
-        let parts: Vec<String> = list.iter().zip(&answers).zip(calls).map(changed).collect();
-        if parts.iter().zip(&list).all(|(part, before)| part == before.get()) {
+        let parts: Vec<&str> = list.iter().map(|part| part.get()).collect();
+        let answered = answer_calls(&parts, &calls, &mut vec![false; calls.len()]);
+        if answered.iter().zip(&parts).all(|((part, _), before)| part == before) {
             return next.to_owned();
         }
+        let parts: Vec<String> = answered.into_iter().map(|(part, _)| part).collect();
         json::with_field(next, "parts", Some(&format!("[{}]", parts.join(","))))
     }
 
@@ -200,18 +200,41 @@ impl Answered {
     }
 }
 
-/// Returns the call that each answer belongs to: by its id, by its name, and else in their order, because the model may
-/// have written a name in another way.
-fn match_calls(answers: &[Option<Answered>], mut called: Vec<HeldCall>) -> Vec<Option<HeldCall>> {
+/// Returns the calls of the model's last item in a turn.
+fn last_calls(known: &[String]) -> Vec<HeldCall> {
+    let last = known.iter().rev().find_map(|item| {
+        let item: Value = serde_json::from_str(item).ok()?;
+        (item["role"] == "model").then_some(item)
+    });
+    last.map(|item| said_in(parts(&item)).calls).unwrap_or_default()
+}
+
+/// Returns parts so that they answer the calls as the model has made them, with the place of the call that each answers.
+fn answer_calls(parts: &[&str], calls: &[HeldCall], is_answered: &mut [bool]) -> Vec<(String, Option<usize>)> {
+    let answers: Vec<Option<Answered>> = parts.iter().map(|part| Answered::read(part)).collect();
+    let matched = match_calls(&answers, calls, is_answered);
+    let change = |((part, answer), call): ((&&str, &Option<Answered>), Option<usize>)| {
+        let changed = answer.as_ref().zip(call).and_then(|(answer, call)| answer.of_call(part, &calls[call]));
+        (changed.unwrap_or_else(|| (*part).to_owned()), call)
+    };
+    parts.iter().zip(&answers).zip(matched).map(change).collect()
+}
+
+/// Returns the place of the call that each answer belongs to: by its id, by its name, and else in their order, because the
+/// model may have written a name in another way.
+fn match_calls(answers: &[Option<Answered>], calls: &[HeldCall], is_answered: &mut [bool]) -> Vec<Option<usize>> {
     let is_inner = |call: &HeldCall, name: &str| {
         let given = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
         call.name == CALL && text(&given, "name") == name
     };
-    let mut found: Vec<Option<HeldCall>> = answers.iter().map(|_| None).collect();
+    let mut found: Vec<Option<usize>> = answers.iter().map(|_| None).collect();
     let mut match_by = |is_meant: &dyn Fn(&HeldCall, &Answered) -> bool| {
         for (answer, found) in answers.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
             let Some(answer) = answer else { continue };
-            *found = called.iter().position(|call| is_meant(call, answer)).map(|at| called.remove(at));
+            *found = (0..calls.len()).find(|at| !is_answered[*at] && is_meant(&calls[*at], answer));
+            if let Some(at) = *found {
+                is_answered[at] = true;
+            }
         }
     };
     match_by(&|call, answer| !answer.id.is_empty() && call.id == answer.id);
@@ -276,8 +299,8 @@ fn said_in(parts: &[Value]) -> Said {
 }
 
 fn call_of(call: &Value) -> HeldCall {
-    let arguments = call.get("args").map(Value::to_string).unwrap_or_default();
-    HeldCall { id: text(call, "id").to_owned(), name: text(call, "name").to_owned(), arguments }
+    let (id, name) = (text(call, "id").to_owned(), text(call, "name").to_owned());
+    HeldCall { id, name, arguments: json::arguments(call.get("args")) }
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl Wire for Messages {
         vec![format!(r#"{{"role":"user","content":[{}]}}"#, parts.join(","))]
     }
 
-    fn join_answers(&self, parts: &[String], next: &str) -> Vec<String> {
+    fn join_answers(&self, _known: &[String], parts: &[String], next: &str) -> Vec<String> {
         let joined = Object::parse(next).filter(|object| object.text("role").as_deref() == Some("user"));
         let content = joined.and_then(|object| object.get("content"));
         let own = match content.map(RawValue::get) {

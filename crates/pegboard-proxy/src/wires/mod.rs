@@ -107,6 +107,15 @@ pub(crate) struct HiddenAnswer {
     pub(crate) references: Vec<String>,
 }
 
+/// A call that the client does not see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HiddenCall {
+    /// A search, which is to be answered.
+    Search(HeldCall),
+    /// A call that was not passed on, with the answer for the model.
+    Rejected(HiddenAnswer),
+}
+
 /// How an answer of the provider ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
@@ -126,10 +135,8 @@ pub(crate) enum End {
 pub(crate) struct Round {
     /// What the model has said, as items of the history in the form of the provider.
     pub(crate) items: Vec<String>,
-    /// Searches, which are to be answered.
-    pub(crate) searches: Vec<HeldCall>,
-    /// Calls that were not passed on, with the answer for the model.
-    pub(crate) rejected: Vec<HiddenAnswer>,
+    /// The calls that the client does not see, in the order of the model.
+    pub(crate) hidden: Vec<HiddenCall>,
     /// The number of calls that were passed on to the client.
     pub(crate) client_calls: usize,
     /// Whether a call was changed on its way to the client.
@@ -140,7 +147,7 @@ pub(crate) struct Round {
 impl Round {
     /// Returns whether the model waits for answers that the client does not give.
     pub(crate) fn has_hidden_calls(&self) -> bool {
-        !self.searches.is_empty() || !self.rejected.is_empty()
+        !self.hidden.is_empty()
     }
 }
 
@@ -337,10 +344,11 @@ pub(crate) trait Wire: Send + Sync {
     /// Returns the items of the history with these answers alone.
     fn answer_items(&self, parts: &[String]) -> Vec<String>;
 
-    /// Returns the items that hold these answers and `next`, the first item after them.
-    fn join_answers(&self, parts: &[String], next: &str) -> Vec<String> {
+    /// Returns the items that hold these answers and `next`, the client's item after the turn `known`, so that they answer
+    /// the calls as the model has made them.
+    fn join_answers(&self, known: &[String], parts: &[String], next: &str) -> Vec<String> {
         let mut items = self.answer_items(parts);
-        items.push(next.to_owned());
+        items.push(self.answered(known, next));
         items
     }
 

@@ -254,6 +254,12 @@ fn stream_responses(answer: &Value, out: &mut Vec<u8>) {
     write(json!({"type": "response.completed", "response": answer}));
 }
 
+/// Returns the searches among the hidden calls of a round.
+fn searches(round: &Round) -> Vec<&HeldCall> {
+    let search = |call| if let &HiddenCall::Search(ref call) = call { Some(call) } else { None };
+    round.hidden.iter().filter_map(search).collect()
+}
+
 /// What the client has in its hands at the end: texts and calls, and the signs of one lifecycle.
 #[derive(Debug, PartialEq)]
 struct Outcome {
@@ -263,9 +269,8 @@ struct Outcome {
 
 /// Answers the hidden calls of a round as an exchange does; returns whether the model goes on.
 fn close(wire: &dyn Wire, calls: &mut Calls, round: Round, turn: &mut Turn) -> bool {
-    let mut answers = round.rejected.clone();
-    answers.extend(round.searches.iter().map(|call| calls.search(call)));
-    let parts: Vec<String> = answers.iter().map(|answer| wire.answer_part(answer)).collect();
+    let answers = round.hidden.into_iter().map(|call| calls.answer(call));
+    let parts: Vec<String> = answers.map(|answer| wire.answer_part(&answer)).collect();
     let items = turn.items.get_or_insert_default();
     items.extend(round.items);
     if parts.is_empty() {
@@ -494,6 +499,20 @@ fn invalid_calls_are_answered_inside() {
 }
 
 #[test]
+fn hidden_calls_are_answered_in_the_order_of_the_model() {
+    let invalid = wrapped("c1", "no_such_tool", json!({}));
+    for name in WIRES {
+        for parts in [vec![search(), invalid.clone()], vec![invalid.clone(), search()]] {
+            let (_, turn, _) = stream(name, &[parts.clone(), vec![text_part("Done.")]], usize::MAX);
+            let items = turn.items.expect("items").join("\n");
+            let answers = ["no_such_tool`", "Send an e-mail"].map(|text| items.find(text).expect("an answer"));
+            let is_search_first = matches!(&parts[0], Part::Call(_, name, _) if name == SEARCH);
+            assert_eq!(answers[1] < answers[0], is_search_first, "{name:?}: {items}");
+        }
+    }
+}
+
+#[test]
 fn mixed_calls_end_the_turn() {
     check(&[vec![search(), wrapped("c1", "send_mail", json!({"to": "a"}))]], "[c1 send_mail {\"to\":\"a\"}]");
     check(&[vec![search(), call_part("c1", "get_weather", json!({"to": "a"}))]], "[c1 get_weather {\"to\":\"a\"}]");
@@ -546,7 +565,7 @@ fn broken_and_stopped_answers() {
         splicer.frame(&frame, &mut calls, &mut out);
     }
     let round = splicer.end_round(&mut calls, &mut out);
-    assert_eq!((round.end, round.searches.len(), round.client_calls), (End::Stopped, 0, 0));
+    assert_eq!((round.end, round.hidden.len(), round.client_calls), (End::Stopped, 0, 0));
     assert_eq!(round.items, [r#"{"role":"assistant","content":"Hi"}"#]);
 }
 
@@ -635,7 +654,7 @@ fn events_of_gemini_without_candidates_belong_to_the_answer() {
     for frame in reader.push(&streamed(WireName::Gemini, 0, &[search()])).expect("small") {
         splicer.frame(&frame, &mut calls, &mut out);
     }
-    assert_eq!(splicer.end_round(&mut calls, &mut out).searches.len(), 1);
+    assert_eq!(splicer.end_round(&mut calls, &mut out).hidden.len(), 1);
     let usage = json!({"promptTokenCount": 7});
     let counted = json!({"usageMetadata": usage, "responseId": "r1"});
     let counted = events(&take(&mut splicer, &mut calls, &counted));
@@ -758,7 +777,7 @@ proptest! {
             expected.extend(turn.items.clone().unwrap_or_default());
             match turn.parked.is_empty() {
                 true => expected.push(user(name, "Go on")),
-                false => expected.extend(wire.join_answers(&turn.parked, &user(name, "Go on"))),
+                false => expected.extend(wire.join_answers(&expected, &turn.parked, &user(name, "Go on"))),
             }
             prop_assert_eq!(restored.text, expected.join(","));
             prop_assert_eq!(restored.called.len(), 0);

@@ -107,6 +107,32 @@ fn definitions_stay_behind() {
     }
 }
 
+/// Gemini 2 gives its calls no ids, so that the provider matches answers with calls by their places.
+#[test]
+fn calls_without_ids_are_answered_at_their_places() {
+    for is_streamed in [false, true] {
+        for is_search_first in [false, true] {
+            let call = Part::call("call_tool", json!({"name": tool_name(3), "arguments": arguments(3)}));
+            let invalid = Part::call("call_tool", json!({"name": "no_such_tool", "arguments": {}}));
+            let search = Part::call("search_tools", json!({"query": query(11)}));
+            let mut mixed = vec![call, invalid, search];
+            if is_search_first {
+                mixed.reverse();
+            }
+            let hidden = mixed.iter().filter(|part| **part != mixed[if is_search_first { 2 } else { 0 }]).cloned();
+            let turns = [ScriptedTurn::say(hidden), ScriptedTurn::say(mixed.clone()), reach(11)];
+            let provider = Provider::start(Script::new(turns).stable_prefix());
+            let proxy = RunningProxy::start("no_ids", &provider);
+            let mut conversation = Conversation::new(Wire::Gemini, &proxy.url, 200, is_streamed);
+            conversation.path = conversation.path.replace("gemini-3-pro", "gemini-2.5-pro");
+            let seen = conversation.say("Both").ask();
+            assert_eq!(seen.calls, [(tool_name(3), arguments(3))]);
+            assert_eq!(conversation.answer_calls().ask().calls, [(tool_name(11), arguments(11))]);
+            provider.assert_clean();
+        }
+    }
+}
+
 #[test]
 fn a_search_beside_calls_is_answered_with_their_results() {
     for wire in WIRES {

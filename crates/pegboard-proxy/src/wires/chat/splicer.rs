@@ -7,7 +7,7 @@ use crate::{
     calls::{Callee, Calls, HeldCall, Resolved},
     json::{add_numbers, text},
     sse::{self, Frame},
-    wires::{End, HiddenAnswer, Round, Said, Splicer, merge},
+    wires::{End, HiddenAnswer, HiddenCall, Round, Said, Splicer, merge},
 };
 
 /// An event that is sent at the end of the stream.
@@ -452,8 +452,8 @@ impl ChatSplicer {
                     result.is_rewritten = true;
                     public.push((state.public_index, call));
                 }
-                (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
-                (Some(Callee::Search), None) if end == End::Complete => result.searches.push(call),
+                (_, Some(Err(answer))) if end == End::Complete => result.hidden.push(HiddenCall::Rejected(answer)),
+                (Some(Callee::Search), None) if end == End::Complete => result.hidden.push(HiddenCall::Search(call)),
                 // The model was stopped in the middle of it.
                 _ => {
                     result.is_rewritten = true;

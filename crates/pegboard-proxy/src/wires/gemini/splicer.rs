@@ -7,7 +7,7 @@ use crate::{
     calls::{Callee, Calls, HeldCall, Resolved},
     json::{add_numbers, text},
     sse::{self, Frame},
-    wires::{End, HiddenAnswer, Round, Said, Splicer},
+    wires::{End, HiddenCall, Round, Said, Splicer},
 };
 
 #[derive(Debug, Default)]
@@ -15,8 +15,7 @@ struct CurrentRound {
     /// What the model has said, in the form of the provider.
     parts: Vec<Value>,
     public_parts: Vec<Value>,
-    searches: Vec<HeldCall>,
-    rejected: Vec<HiddenAnswer>,
+    hidden: Vec<HiddenCall>,
     is_rewritten: bool,
     finish: Option<String>,
     usage: Option<Value>,
@@ -198,7 +197,7 @@ impl GeminiSplicer {
                 None | Some((Callee::Client, _)) => public.push(part.clone()),
                 Some((Callee::Search, call)) => {
                     is_changed = true;
-                    self.round.searches.push(call);
+                    self.round.hidden.push(HiddenCall::Search(call));
                 }
                 Some((Callee::Call, call)) => {
                     is_changed = true;
@@ -207,7 +206,7 @@ impl GeminiSplicer {
                             self.round.is_rewritten = true;
                             public.push(public_call(&part, &call));
                         }
-                        Resolved::Rejected(answer) => self.round.rejected.push(answer),
+                        Resolved::Rejected(answer) => self.round.hidden.push(HiddenCall::Rejected(answer)),
                     }
                 }
             }
@@ -236,12 +235,14 @@ impl GeminiSplicer {
         result.client_calls = said.calls.len();
         self.said.extend(&said);
         if end == End::Complete {
-            result.searches = round.searches;
-            result.rejected = round.rejected;
-        } else if !round.searches.is_empty() || !round.rejected.is_empty() {
-            // Nobody answers these calls.
-            let unanswered: Vec<HeldCall> =
-                round.searches.into_iter().chain(round.rejected.into_iter().map(|answer| answer.call)).collect();
+            result.hidden = round.hidden;
+        } else if !round.hidden.is_empty() {
+            // These calls get no answer.
+            let call_of_hidden = |hidden| match hidden {
+                HiddenCall::Search(call) => call,
+                HiddenCall::Rejected(answer) => answer.call,
+            };
+            let unanswered: Vec<HeldCall> = round.hidden.into_iter().map(call_of_hidden).collect();
             round
                 .parts
                 .retain(|part| !part.get("functionCall").is_some_and(|call| unanswered.contains(&call_of(call))));

@@ -35,6 +35,65 @@ fn answers_get_the_ids_that_a_client_leaves_out() {
 }
 
 #[test]
+fn hidden_answers_are_in_the_order_of_the_calls() {
+    /// Calls are written as `ID:NAME`, or `ID:call_tool/NAME`, and answers as `ID:NAME=TEXT`.
+    fn call(call: &str) -> Value {
+        let (id, name) = call.split_once(':').expect("an id");
+        let (name, inner) = name.split_once('/').unwrap_or((name, ""));
+        let mut call = json!({"name": name, "args": {"name": inner}});
+        if !id.is_empty() {
+            call["id"] = id.into();
+        }
+        json!({"functionCall": call})
+    }
+    fn answer(answer: &str) -> Value {
+        let (call, text) = answer.split_once('=').expect("a text");
+        let (id, name) = call.split_once(':').expect("an id");
+        let mut response = json!({"name": name, "response": {"output": text}});
+        if !id.is_empty() {
+            response["id"] = id.into();
+        }
+        json!({"functionResponse": response})
+    }
+    let check = |calls: &[&str], hidden: &[&str], own: &[&str], expected: &[&str]| {
+        let parts: Vec<Value> = calls.iter().map(|it| call(it)).collect();
+        let known = [json!({"role": "model", "parts": parts}).to_string()];
+        let hidden: Vec<String> = hidden.iter().map(|it| answer(it).to_string()).collect();
+        let mut own: Vec<Value> = own.iter().map(|it| answer(it)).collect();
+        own.push(json!({"text": "Go on"}));
+        let next = json!({"role": "user", "parts": own}).to_string();
+        let joined: Value = serde_json::from_str(&Gemini.join_answers(&known, &hidden, &next)[0]).expect("JSON");
+        let mut expected: Vec<Value> = expected.iter().map(|it| answer(it)).collect();
+        expected.push(json!({"text": "Go on"}));
+        assert_eq!(joined["parts"], json!(expected));
+    };
+    check(
+        &[":send", ":search_tools"],
+        &[":search_tools=found"],
+        &[":send=sent"],
+        &[":send=sent", ":search_tools=found"],
+    );
+    check(
+        &[":search_tools", ":send"],
+        &[":search_tools=found"],
+        &[":send=sent"],
+        &[":search_tools=found", ":send=sent"],
+    );
+    check(
+        &[":call_tool/none", ":search_tools", ":call_tool/send", ":search_tools"],
+        &[":call_tool=no", ":search_tools=one", ":search_tools=two"],
+        &[":send=sent"],
+        &[":call_tool=no", ":search_tools=one", ":call_tool=sent", ":search_tools=two"],
+    );
+    check(
+        &["1:call_tool/send", "2:search_tools"],
+        &["2:search_tools=found"],
+        &[":send=sent"],
+        &["1:call_tool=sent", "2:search_tools=found"],
+    );
+}
+
+#[test]
 fn lists_of_tools() {
     let check = |list: &str, expected: Result<Vec<Option<&str>>, &str>| {
         let raw = RawValue::from_string(list.to_owned()).expect("JSON");

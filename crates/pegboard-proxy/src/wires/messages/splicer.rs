@@ -7,7 +7,7 @@ use crate::{
     calls::{Callee, Calls, HeldCall, Resolved},
     json::{add_numbers, quoted, text},
     sse::{self, Frame},
-    wires::{End, HiddenAnswer, Round, Said, Splicer, merge},
+    wires::{End, HiddenAnswer, HiddenCall, Round, Said, Splicer, merge},
 };
 
 /// Counts of the final event that are sums over all rounds.
@@ -351,8 +351,12 @@ impl MessagesSplicer {
                     (result.client_calls, result.is_rewritten) = (result.client_calls + 1, true);
                     self.said.calls.push(public.clone());
                 }
-                (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer.clone()),
-                (Callee::Search, None) if end == End::Complete && state.is_complete => result.searches.push(call),
+                (_, Some(Err(answer))) if end == End::Complete => {
+                    result.hidden.push(HiddenCall::Rejected(answer.clone()))
+                }
+                (Callee::Search, None) if end == End::Complete && state.is_complete => {
+                    result.hidden.push(HiddenCall::Search(call))
+                }
                 // The model was stopped in the middle of it.
                 _ => {
                     result.is_rewritten = true;

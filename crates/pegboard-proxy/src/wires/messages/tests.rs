@@ -4,7 +4,8 @@ use crate::wires::append_text;
 #[test]
 fn answers_join_the_next_message() {
     let parts = [r#"{"type":"tool_result","tool_use_id":"s"}"#.to_owned()];
-    let check = |next: &str, expected: &[&str]| assert_eq!(Messages.join_answers(&parts, next), expected, "{next}");
+    let check =
+        |next: &str, expected: &[&str]| assert_eq!(Messages.join_answers(&[], &parts, next), expected, "{next}");
     check(
         r#"{"role":"user","content":[ {"type":"tool_result","tool_use_id":"c"} ]}"#,
         &[

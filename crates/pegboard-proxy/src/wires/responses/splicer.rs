@@ -10,7 +10,7 @@ use crate::{
     catalog::ToolSet,
     json::{add_numbers, quoted, text},
     sse::{self, Frame},
-    wires::{End, HiddenAnswer, Round, Said, Splicer},
+    wires::{End, HiddenAnswer, HiddenCall, Round, Said, Splicer},
 };
 
 /// Stands for the tools of the client until a response is written. They may be large, and are never parsed again.
@@ -507,8 +507,10 @@ impl ResponsesSplicer {
                     result.is_rewritten = true;
                     public.push((state.public_index, Said { text: String::new(), calls: vec![call] }));
                 }
-                (_, Some(Err(answer))) if end == End::Complete => result.rejected.push(answer),
-                (Callee::Search, None) if end == End::Complete => result.searches.push(call_of(&item)),
+                (_, Some(Err(answer))) if end == End::Complete => result.hidden.push(HiddenCall::Rejected(answer)),
+                (Callee::Search, None) if end == End::Complete => {
+                    result.hidden.push(HiddenCall::Search(call_of(&item)))
+                }
                 // The model was stopped in the middle of it.
                 _ => {
                     result.is_rewritten = true;

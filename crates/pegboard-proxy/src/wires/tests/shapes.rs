@@ -179,7 +179,7 @@ fn an_empty_reason_is_not_an_end() {
     assert_eq!(cut.rounds[0].end, End::Broken);
     let mut searched = chat_search();
     searched[0]["choices"][0]["finish_reason"] = "".into();
-    assert_eq!(splice(WireName::Chat, &[searched]).rounds[0].searches.len(), 1);
+    assert_eq!(splice(WireName::Chat, &[searched]).rounds[0].hidden.len(), 1);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn calls_with_missing_and_equal_numbers() {
             let spliced = splice(WireName::Chat, &[[&events[..], &[finish("tool_calls"), done()]].concat()]);
             let text = String::from_utf8_lossy(&spliced.bytes).into_owned();
             assert!(!text.contains(SEARCH) && !text.contains(CALL), "{text}");
-            assert_eq!(spliced.rounds[0].searches.len(), 1, "{text}");
+            assert_eq!(spliced.rounds[0].hidden.len(), 1, "{text}");
             let calls = spliced.said.calls.iter().map(|call| format!("[{} {} {}]", call.id, call.name, call.arguments));
             (calls.collect::<String>(), spliced.bytes)
         })
@@ -251,7 +251,7 @@ fn arguments_as_an_object() {
     check_chat(&[piece(whole.clone()), finish("tool_calls")], r#"[c1 send_mail {"to":"ann"}]"#);
     let search = call(SEARCH, &json!({"query": "send mail"}));
     let spliced = splice(WireName::Chat, &[vec![piece(search), finish("tool_calls"), done()]]);
-    assert_eq!(spliced.rounds[0].searches[0].arguments, r#"{"query":"send mail"}"#);
+    assert_eq!(searches(&spliced.rounds[0])[0].arguments, r#"{"query":"send mail"}"#);
     let message = json!({"role": "assistant", "content": null, "tool_calls": [whole]});
     let answer = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
     let mut splicer = Chat.splicer(&Object::parse("{}").expect("an object"));
@@ -389,7 +389,7 @@ fn calls_that_only_the_final_response_has() {
     let answer = [created("r0"), delta, response("r0", "completed", json!([search, call]))];
     let spliced = splice(WireName::Responses, &[answer.to_vec()]);
     let round = &spliced.rounds[0];
-    assert_eq!((round.searches.len(), round.client_calls, round.items.len()), (1, 1, 2), "{round:?}");
+    assert_eq!((searches(round).len(), round.client_calls, round.items.len()), (1, 1, 2), "{round:?}");
     let text = String::from_utf8_lossy(&spliced.bytes);
     assert!(!text.contains(SEARCH) && !text.contains(CALL) && !text.contains("query"), "{text}");
     let public = function_call("c1", "send_mail", &json!({"to": "a"}));
@@ -400,7 +400,7 @@ fn calls_that_only_the_final_response_has() {
     let mut search = search;
     search["arguments"] = json!({"query": "send mail"});
     let spliced = splice(WireName::Responses, &[vec![response("r0", "completed", json!([search]))]]);
-    assert_eq!(spliced.rounds[0].searches[0].arguments, r#"{"query":"send mail"}"#);
+    assert_eq!(searches(&spliced.rounds[0])[0].arguments, r#"{"query":"send mail"}"#);
 }
 
 #[test]
