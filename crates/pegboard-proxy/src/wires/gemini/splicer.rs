@@ -42,7 +42,10 @@ impl Splicer for GeminiSplicer {
         let event = frame.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(mut event) = event else { return out.extend_from_slice(&frame.raw) };
         self.held += frame.raw.len();
-        self.flush_last(out);
+        if self.rounds > 0 && self.round.finish.is_none() {
+            // The client has the content of a hidden round already, and this one has an end of its own.
+            self.last = None;
+        }
         if event.get("error").is_some() {
             self.round.is_failed = true;
             return out.extend_from_slice(&frame.raw);
@@ -66,7 +69,7 @@ impl Splicer for GeminiSplicer {
             }
             return sse::write(None, &event.to_string(), out);
         };
-        let finish = candidate["finishReason"].as_str().map(str::to_owned);
+        let finish = Some(text(candidate, "finishReason")).filter(|reason| !reason.is_empty()).map(str::to_owned);
         let is_changed = self.take_parts(candidate, calls);
         let is_empty = super::parts(&candidate["content"]).is_empty();
         if let Some(finish) = finish {
@@ -76,6 +79,10 @@ impl Splicer for GeminiSplicer {
             }
             self.round.finish = Some(finish);
             self.last = Some((event, (!is_changed).then(|| frame.raw.clone())));
+            if !self.round.hidden.is_empty() {
+                // The model goes on, and the client need not wait for it.
+                self.write_last_content(out);
+            }
             return;
         }
         if !is_changed && self.rounds == 0 {
@@ -102,9 +109,7 @@ impl Splicer for GeminiSplicer {
         if let Some(notice) = notice {
             let mut message = event.clone();
             message["candidates"][0]["content"] = json!({"role": "model", "parts": [{"text": notice}]});
-            remove_finish(&mut message);
-            // The final event has the sum.
-            message.as_object_mut().and_then(|fields| fields.shift_remove("usageMetadata"));
+            remove_end(&mut message);
             self.put_id(&mut message);
             sse::write(None, &message.to_string(), out);
         }
@@ -168,20 +173,17 @@ impl Splicer for GeminiSplicer {
 }
 
 impl GeminiSplicer {
-    /// Writes what the final event of a hidden round has for the client.
-    fn flush_last(&mut self, out: &mut Vec<u8>) {
-        if self.rounds > 0 && self.round.finish.is_none() {
-            self.write_last_content(out);
-        }
-    }
-
-    /// Writes the content of the final event so far, which others follow.
+    /// Writes the content of the final event so far, which others follow, and leaves its end.
     fn write_last_content(&mut self, out: &mut Vec<u8>) {
-        let Some((mut event, _)) = self.last.take() else { return };
+        let Some((mut last, _)) = self.last.take() else { return };
+        let mut event = last.clone();
         if super::parts(&event["candidates"][0]["content"]).is_empty() {
+            self.last = Some((last, None));
             return;
         }
-        remove_finish(&mut event);
+        last["candidates"][0]["content"]["parts"] = json!([]);
+        self.last = Some((last, None));
+        remove_end(&mut event);
         self.put_id(&mut event);
         sse::write(None, &event.to_string(), out);
     }
@@ -259,7 +261,9 @@ fn end_of(reason: &str) -> End {
     if reason == "STOP" { End::Complete } else { End::Stopped }
 }
 
-fn remove_finish(event: &mut Value) {
+/// Removes what only the final event has: the reason to finish, and the sum of the counts.
+fn remove_end(event: &mut Value) {
+    event.as_object_mut().and_then(|fields| fields.shift_remove("usageMetadata"));
     if let Some(candidate) = event.pointer_mut("/candidates/0").and_then(Value::as_object_mut) {
         candidate.shift_remove("finishReason");
     }

@@ -474,3 +474,39 @@ fn events_of_responses_are_numbered_one_by_one() {
     let shown: Vec<&str> = output.iter().map(|item| text(item, "call_id")).filter(|id| !id.is_empty()).collect();
     assert_eq!((&said, said.len()), (&shown, 2));
 }
+
+#[test]
+fn text_in_the_event_of_a_hidden_call_flows_at_once() {
+    let said = json!({"text": "Let me look."});
+    let call = |name: &str, args: Value| json!({"functionCall": {"name": name, "args": args}});
+    let event = |parts: &[&Value], finish: Value| {
+        let candidate = json!({"content": {"role": "model", "parts": parts}, "finishReason": finish});
+        json!({"candidates": [candidate], "usageMetadata": {"promptTokenCount": 10}, "responseId": "r0"})
+    };
+    let (last, none) = (event(&[&json!({"text": "Done."})], "STOP".into()), Value::Null);
+    for hidden in [call(SEARCH, json!({"query": "mail"})), call(CALL, json!({"name": "no_such_tool"}))] {
+        for first in [
+            vec![event(&[&said, &hidden], "STOP".into())],
+            vec![event(&[&hidden, &said], "STOP".into())],
+            vec![event(&[&hidden], none.clone()), event(&[&said], "STOP".into())],
+            vec![event(&[&said, &hidden], none.clone()), event(&[], "STOP".into())],
+            vec![event(&[&said], none.clone()), event(&[&hidden], "".into()), event(&[], "STOP".into())],
+        ] {
+            let wire = WireName::Gemini.wire();
+            let (mut calls, mut out) = (calls_of(wire), Vec::new());
+            let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+            let bytes = written(WireName::Gemini, &first);
+            for frame in FrameReader::new(1 << 20).push(&bytes).expect("small") {
+                splicer.frame(&frame, &mut calls, &mut out);
+            }
+            let text = String::from_utf8_lossy(&out).into_owned();
+            assert!(text.contains("Let me look.") && !text.contains("STOP"), "{text}");
+            let spliced = splice(WireName::Gemini, &[first, vec![last.clone()]]);
+            let outcome = assemble(WireName::Gemini, &spliced.bytes);
+            assert_eq!((outcome.said.as_str(), spliced.said.text.as_str()), ("Let me look.Done.", "Let me look.Done."));
+            let text = String::from_utf8_lossy(&spliced.bytes);
+            assert_eq!((text.matches("\"STOP\"").count(), spliced.rounds[0].hidden.len()), (1, 1), "{text}");
+            assert!(outcome.lifecycle.ends_with(" 20"), "{}", outcome.lifecycle);
+        }
+    }
+}
