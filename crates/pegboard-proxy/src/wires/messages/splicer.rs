@@ -22,6 +22,8 @@ struct BlockState {
     block: Map<String, Value>,
     /// The arguments of a call as they were written.
     arguments: String,
+    /// Whether these came with the block, and not in pieces.
+    is_given: bool,
     callee: Callee,
     /// Its number at the client; `None` if it is held.
     public_index: Option<u64>,
@@ -43,6 +45,8 @@ impl BlockState {
     fn to_json(&self) -> String {
         let fields = self.block.iter().map(|(key, value)| match key.as_str() {
             "input" if !self.arguments.trim().is_empty() => format!("\"input\":{}", self.arguments),
+            // Some providers write calls without arguments in this way, but do not accept them.
+            "input" if !value.is_object() => "\"input\":{}".to_owned(),
             key => format!("{}:{value}", quoted(key)),
         });
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
@@ -60,6 +64,8 @@ struct CurrentRound {
     blocks: Vec<BlockState>,
     stop_reason: Option<String>,
     usage: Value,
+    /// Whether a part of the final event has arrived.
+    has_delta: bool,
     is_over: bool,
     is_failed: bool,
 }
@@ -74,7 +80,7 @@ pub(super) struct MessagesSplicer {
     public_calls: usize,
     usage: Value,
     round: CurrentRound,
-    /// The final event of the newest round, and its bytes.
+    /// The final event of the newest round, and its bytes. Some providers send it in several parts.
     last: Option<(Value, Vec<u8>)>,
     stop: Option<Vec<u8>>,
     /// The blocks for the client, where the answer is not streamed.
@@ -92,13 +98,7 @@ impl Splicer for MessagesSplicer {
             "content_block_start" => self.start_block(event, &frame.raw, calls, out),
             "content_block_delta" => self.block_delta(event, &frame.raw, out),
             "content_block_stop" => self.stop_block(event, &frame.raw, calls, out),
-            "message_delta" => {
-                self.round.stop_reason = event["delta"]["stop_reason"].as_str().map(str::to_owned);
-                replace_fields(&mut self.round.usage, &event["usage"]);
-                self.last = Some((event, frame.raw.clone()));
-                // That of an earlier round is not the end of this one.
-                self.stop = None;
-            }
+            "message_delta" => self.message_delta(event, &frame.raw),
             "message_stop" => {
                 self.round.is_over = true;
                 self.stop = Some(frame.raw.clone());
@@ -115,12 +115,17 @@ impl Splicer for MessagesSplicer {
         self.round.is_over
     }
 
-    fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {
+    fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
         let end = match &self.round.stop_reason {
             _ if self.round.is_failed => End::Failed,
             Some(reason) => end_of(reason),
             None => End::Broken,
         };
+        let is_open = |block: &BlockState| block.is_call() && !block.is_complete;
+        if end == End::Complete && self.round.blocks.last().is_some_and(is_open) {
+            // Some providers leave out the end of the last block.
+            self.complete_block(self.round.blocks.len() - 1, calls, out);
+        }
         self.close_round(end)
     }
 
@@ -134,13 +139,12 @@ impl Splicer for MessagesSplicer {
                 event["delta"]["stop_reason"] = "end_turn".into();
             }
             if self.rounds > 1 {
-                let mut usage = event["usage"].take();
+                replace_fields(&mut event["usage"], &Value::Null);
                 for key in SUMMED {
-                    if let (Some(sum), Some(usage)) = (self.usage.get(key), usage.as_object_mut()) {
-                        usage.insert(key.to_owned(), sum.clone());
+                    if let Some(sum) = self.usage.get(key) {
+                        event["usage"][key] = sum.clone();
                     }
                 }
-                event["usage"] = usage;
             }
             match self.rounds > 1 || is_unanswered {
                 true => sse::write(Some("message_delta"), &event.to_string(), out),
@@ -169,6 +173,7 @@ impl Splicer for MessagesSplicer {
                 index: index as u64,
                 block: block.as_object().cloned().unwrap_or_default(),
                 arguments,
+                is_given: true,
                 callee,
                 public_index: None,
                 is_complete: true,
@@ -250,9 +255,9 @@ impl MessagesSplicer {
         }
         // Some providers send the whole input at once.
         let arguments = block.get("input").filter(|input| input.as_object().is_some_and(|input| !input.is_empty()));
-        let arguments = arguments.map(Value::to_string).unwrap_or_default();
-        let block = block.as_object().cloned().unwrap_or_default();
-        let state = BlockState { index, block, arguments, callee, public_index, is_complete: false, outcome: None };
+        let (is_given, arguments) = (arguments.is_some(), arguments.map(Value::to_string).unwrap_or_default());
+        let (block, is_complete) = (block.as_object().cloned().unwrap_or_default(), false);
+        let state = BlockState { index, block, arguments, is_given, callee, public_index, is_complete, outcome: None };
         self.round.blocks.push(state);
     }
 
@@ -263,7 +268,14 @@ impl MessagesSplicer {
         };
         let delta = &event["delta"];
         match text(delta, "type") {
-            "input_json_delta" => state.arguments.push_str(text(delta, "partial_json")),
+            "input_json_delta" => {
+                let piece = text(delta, "partial_json");
+                if !piece.is_empty() && std::mem::take(&mut state.is_given) {
+                    // Clients, too, let the pieces replace what came with the block.
+                    state.arguments.clear();
+                }
+                state.arguments.push_str(piece);
+            }
             "citations_delta" => {
                 let citations = state.block.entry("citations").or_insert(Value::Null);
                 if !citations.is_array() {
@@ -288,21 +300,44 @@ impl MessagesSplicer {
     fn stop_block(&mut self, mut event: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
         let index = event["index"].as_u64().unwrap_or_default();
         let Some(at) = self.round.blocks.iter().rposition(|block| block.index == index) else { return };
+        if let Some(public) = self.round.blocks[at].public_index {
+            write_indexed("content_block_stop", &mut event, public, raw, out);
+        }
+        self.complete_block(at, calls, out);
+    }
+
+    /// Takes in the end of a block, and appends what the client gets of a held one.
+    fn complete_block(&mut self, at: usize, calls: &mut Calls, out: &mut Vec<u8>) {
         let mut state = self.round.blocks.remove(at);
         state.is_complete = true;
-        match (state.callee, state.public_index) {
-            (Callee::Client, Some(public)) => write_indexed("content_block_stop", &mut event, public, raw, out),
-            (Callee::Call, _) => {
-                if let Some(call) = self.resolve(&mut state, calls) {
-                    let mut start = Value::Object(state.block.clone());
-                    start["name"] = call.name.into();
-                    start["input"] = json!({});
-                    self.write_block(&start, &json!({"type": "input_json_delta", "partial_json": call.arguments}), out);
-                }
-            }
-            _ => {}
+        if state.callee == Callee::Call
+            && let Some(call) = self.resolve(&mut state, calls)
+        {
+            let mut start = Value::Object(state.block.clone());
+            start["name"] = call.name.into();
+            start["input"] = json!({});
+            self.write_block(&start, &json!({"type": "input_json_delta", "partial_json": call.arguments}), out);
         }
         self.round.blocks.insert(at, state);
+    }
+
+    /// Takes in the final event of a round, or a part of it.
+    fn message_delta(&mut self, event: Value, raw: &[u8]) {
+        if let Some(reason) = event["delta"]["stop_reason"].as_str().filter(|reason| !reason.is_empty()) {
+            self.round.stop_reason = Some(reason.to_owned());
+        }
+        replace_fields(&mut self.round.usage, &event["usage"]);
+        match &mut self.last {
+            Some((last, bytes)) if self.round.has_delta => {
+                replace_fields(&mut last["delta"], &event["delta"]);
+                replace_fields(&mut last["usage"], &event["usage"]);
+                bytes.extend_from_slice(raw);
+            }
+            last => *last = Some((event, raw.to_owned())),
+        }
+        self.round.has_delta = true;
+        // That of an earlier round is not the end of this one.
+        self.stop = None;
     }
 
     /// Decides about a held call of `call_tool`; returns the call for the client.

@@ -510,3 +510,78 @@ fn text_in_the_event_of_a_hidden_call_flows_at_once() {
         }
     }
 }
+
+/// Returns the events of a message with one call, without its last one.
+fn message_events(input: &Value, pieces: &[&str], has_stop: bool, name: &str) -> Vec<Value> {
+    let message =
+        json!({"id": "r0", "type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 10}});
+    let block = json!({"type": "tool_use", "id": "c1", "name": name, "input": input});
+    let piece = |piece: &&str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": piece}});
+    let mut events = vec![
+        json!({"type": "message_start", "message": message}),
+        json!({"type": "content_block_start", "index": 0, "content_block": block}),
+    ];
+    events.extend(pieces.iter().map(piece));
+    events.extend(has_stop.then(|| json!({"type": "content_block_stop", "index": 0})));
+    events
+}
+
+#[test]
+fn the_end_of_a_message_in_several_events() {
+    let part = |reason: Value, usage: Value| json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null}, "usage": usage});
+    let stop = json!({"type": "message_stop"});
+    for ends in [
+        [part("tool_use".into(), Value::Null), part(Value::Null, json!({"output_tokens": 7}))],
+        [part(Value::Null, json!({"output_tokens": 7})), part("tool_use".into(), json!({"output_tokens": null}))],
+        [part("".into(), json!({"output_tokens": 1})), part("tool_use".into(), json!({"output_tokens": 7}))],
+    ] {
+        let ended = |name: &str, arguments: &str| {
+            let events = message_events(&json!({}), &["", arguments], true, name);
+            [&events[..], &ends, std::slice::from_ref(&stop)].concat()
+        };
+        let call = ended("send_mail", r#"{"to":"a"}"#);
+        let alone = splice(WireName::Messages, std::slice::from_ref(&call));
+        assert_eq!(alone.bytes, written(WireName::Messages, &call));
+        assert_eq!(alone.rounds[0].end, End::Complete);
+        let spliced = splice(WireName::Messages, &[ended(SEARCH, r#"{"query":"mail"}"#), call]);
+        let outcome = assemble(WireName::Messages, &spliced.bytes);
+        assert_eq!(outcome.lifecycle, r#"["r0"] ["\"tool_use\" 14", "stop"]"#);
+    }
+}
+
+#[test]
+fn calls_of_messages_in_odd_forms() {
+    let check = |input: &Value, pieces: &[&str], has_stop: bool, name: &str, expected: &str| {
+        let mut events = message_events(input, pieces, has_stop, name);
+        events.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}));
+        events.push(json!({"type": "message_stop"}));
+        let spliced = splice(WireName::Messages, &[events]);
+        let round = &spliced.rounds[0];
+        let hidden = searches(round).into_iter().cloned();
+        let calls = spliced.said.calls.iter().cloned().chain(hidden);
+        let calls: String = calls.map(|call| format!("[{} {}]", call.name, call.arguments)).collect();
+        assert_eq!(calls, expected, "{round:?}");
+        let item: Value = serde_json::from_str(&round.items[0]).expect("JSON");
+        assert!(item["content"][0]["input"].is_object(), "{item}");
+    };
+    let (to, query) = (json!({"to": "a"}), json!({"query": "mail"}));
+    let inner = json!({"name": "send_mail", "arguments": to});
+    for has_stop in [true, false] {
+        // The arguments come with the block, in pieces, or in both ways.
+        for (input, is_in_pieces) in [(true, false), (false, true), (true, true)] {
+            for (name, arguments, expected) in [
+                ("send_mail", &to, r#"[send_mail {"to":"a"}]"#),
+                (CALL, &inner, r#"[send_mail {"to":"a"}]"#),
+                (SEARCH, &query, r#"[search_tools {"query":"mail"}]"#),
+            ] {
+                let (none, written) = (json!({}), arguments.to_string());
+                let (first, second) = written.split_at(7);
+                let pieces: &[&str] = if is_in_pieces { &["", first, second] } else { &[""] };
+                check(if input { arguments } else { &none }, pieces, has_stop, name, expected);
+            }
+        }
+        for input in [Value::Null, "".into()] {
+            check(&input, &[], has_stop, "send_mail", "[send_mail ]");
+        }
+    }
+}
