@@ -34,13 +34,13 @@ pub(crate) type Link = [u8; 32];
 /// The files of turns.
 const KIND: FileKind = FileKind { name: "turn", version: 1, max_bytes: MAX_TURN_BYTES };
 
-/// Maximum size of a saved turn.
+/// Maximum size of a saved turn. Larger ones are kept in memory only.
 const MAX_TURN_BYTES: usize = 4 << 20;
 
 /// Maximum number of saved turns and items.
-const MAX_SAVED: usize = 50_000;
+const MAX_SAVED_TURNS: usize = 50_000;
 
-/// Maximum size of all saved turns.
+/// Maximum size of all saved turns and items.
 const MAX_SAVED_BYTES: u64 = 1 << 30;
 
 /// How many turns are saved before old ones are removed.
@@ -215,7 +215,7 @@ impl Disk {
         let mut bytes = 0_u64;
         for (at, (name, used)) in names.iter().enumerate() {
             bytes += self.store.size(name).unwrap_or_default();
-            if at >= MAX_SAVED || bytes > MAX_SAVED_BYTES || is_old(used) {
+            if at >= MAX_SAVED_TURNS || bytes > MAX_SAVED_BYTES || is_old(used) {
                 // Another process may have removed it already.
                 let _ = self.store.remove(name);
             }

@@ -42,6 +42,10 @@ pub(crate) enum RequestError {
     Unreachable { origin: String, source: reqwest::Error },
     #[error("the provider's answer is over the fixed limit of {limit} bytes; use the mode `pass`")]
     AnswerTooLarge { limit: usize },
+    #[error("an event of the provider's stream is over the fixed limit of {limit} bytes; use the mode `pass`")]
+    EventTooLarge { limit: usize },
+    #[error("the calls that the proxy holds back are over the fixed limit of {limit} bytes; use the mode `pass`")]
+    HeldTooLarge { limit: usize },
     #[error("the answer of the provider ended early")]
     Incomplete,
     #[error("the provider compressed its answer although the request allows no encoding; use the mode `pass` for it")]
@@ -63,9 +67,12 @@ impl RequestError {
             Self::Body(_) => StatusCode::BAD_REQUEST,
             Self::SlowBody { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unreachable { .. } | Self::AnswerTooLarge { .. } | Self::Incomplete | Self::Encoded => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::Unreachable { .. }
+            | Self::AnswerTooLarge { .. }
+            | Self::EventTooLarge { .. }
+            | Self::HeldTooLarge { .. }
+            | Self::Incomplete
+            | Self::Encoded => StatusCode::BAD_GATEWAY,
         }
     }
 

@@ -19,17 +19,20 @@ use crate::{
     request::{self, Template},
     route::Route,
     sse::FrameReader,
-    wires::{End, HiddenAnswer, Round, Said, Splicer, Wire},
+    wires::{self, End, HiddenAnswer, Round, Said, Splicer, Wire},
 };
 
-/// Maximum size of an answer of the provider, and of what is kept of a streamed one.
-const MAX_ANSWER: usize = 64 << 20;
+/// Maximum size of an answer of the provider that is not streamed.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// Maximum size of an event of a stream.
-const MAX_EVENT: usize = 16 << 20;
+/// Maximum size of all events of one answer that are held back from the client. Others do not count.
+const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// Maximum size of an error of the provider.
-const MAX_ERROR: usize = 1 << 20;
+/// Maximum size of one event of a stream.
+const MAX_EVENT_BYTES: usize = 16 << 20;
+
+/// Maximum size of an error of the provider that is read.
+const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// What the model has said in the rounds of one turn that the client does not see.
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ pub(crate) struct HiddenTurn {
     is_prefetched: bool,
     /// The number of these rounds.
     rounds: usize,
+    /// The size of the events of which the client got nothing.
+    held_bytes: usize,
     /// Answers that go together with the client's next item.
     parked: Vec<String>,
     /// Whether the client sees something else than the model has said.
@@ -178,7 +183,7 @@ impl Exchange {
             self.references.accept(self.route, &self.model);
         }
         let refusal = match response.status() {
-            StatusCode::BAD_REQUEST => Some(forward::read_answer(&mut response, MAX_ERROR).await?),
+            StatusCode::BAD_REQUEST => Some(forward::read_answer(&mut response, MAX_ERROR_BYTES).await?),
             _ => None,
         };
         Ok(Asked { response, refusal })
@@ -290,13 +295,13 @@ impl Exchange {
         response: &mut reqwest::Response,
         sender: &StreamSender,
     ) -> Result<Round, Interrupted> {
-        let mut reader = FrameReader::new(MAX_EVENT);
+        let mut reader = FrameReader::new(MAX_EVENT_BYTES);
         let mut is_cut = false;
         loop {
             let mut out = Vec::new();
             let (frames, mut is_end) = match response.chunk().await {
                 Ok(Some(chunk)) => {
-                    let too_large = |_| RequestError::AnswerTooLarge { limit: MAX_EVENT };
+                    let too_large = |_| RequestError::EventTooLarge { limit: MAX_EVENT_BYTES };
                     (reader.push(&chunk).map_err(too_large)?, false)
                 }
                 Ok(None) => (reader.rest().into_iter().collect(), true),
@@ -306,16 +311,13 @@ impl Exchange {
                 }
             };
             let Some(calls) = &mut self.calls else { return Err(RequestError::Incomplete.into()) };
-            for frame in &frames {
-                self.splicer.frame(frame, calls, &mut out);
+            self.hidden.held_bytes += wires::splice_frames(self.splicer.as_mut(), &frames, calls, &mut out);
+            if self.splicer.is_round_over() {
                 // Some providers keep the connection open, or break it off. The client has its answer.
-                if self.splicer.is_round_over() {
-                    (is_end, is_cut) = (true, false);
-                    break;
-                }
+                (is_end, is_cut) = (true, false);
             }
-            if self.splicer.held_bytes() > MAX_ANSWER {
-                return Err(RequestError::AnswerTooLarge { limit: MAX_ANSWER }.into());
+            if self.hidden.held_bytes > MAX_HELD_BYTES {
+                return Err(RequestError::HeldTooLarge { limit: MAX_HELD_BYTES }.into());
             }
             if !is_end {
                 sender.send(out).await?;
@@ -335,7 +337,7 @@ impl Exchange {
         let status = response.status();
         let body = match refusal {
             Some(body) => body,
-            None => forward::read_answer(response, MAX_ERROR).await.unwrap_or_default(),
+            None => forward::read_answer(response, MAX_ERROR_BYTES).await.unwrap_or_default(),
         };
         match serde_json::from_slice::<Value>(&body) {
             Ok(error) if error.is_object() && error.get("error").is_some() => error,
@@ -366,7 +368,7 @@ impl Exchange {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = match refusal.take() {
                 Some(body) => body,
-                None => forward::read_answer(&mut response, MAX_ANSWER).await?,
+                None => forward::read_answer(&mut response, MAX_ANSWER_BYTES).await?,
             };
             if status.is_success() && is_encoded(&headers) {
                 return Err(RequestError::Encoded);

@@ -81,6 +81,10 @@ impl Wire for Gemini {
 
     fn choice(&self, body: &Object<'_>) -> ToolChoice {
         let config = body.value("toolConfig").unwrap_or_default();
+        if config["functionCallingConfig"]["streamFunctionCallArguments"] == true {
+            // Pieces of arguments have a form of their own.
+            return ToolChoice::Unknown;
+        }
         match config["functionCallingConfig"]["allowedFunctionNames"].as_array().map(Vec::as_slice) {
             None | Some([]) => ToolChoice::Free,
             Some([Value::String(name)]) => ToolChoice::Forced(name.clone()),

@@ -182,9 +182,6 @@ pub(crate) trait Splicer: Send + Sync {
     /// Returns the tokens that the provider has read from its cache, in all rounds.
     fn cache_read_tokens(&self) -> u64;
 
-    /// Returns the number of bytes that are held.
-    fn held_bytes(&self) -> usize;
-
     /// Returns whether the answer repeats the request, so that it must be changed in any case.
     fn repeats_request(&self) -> bool {
         false
@@ -201,6 +198,26 @@ pub(crate) trait Splicer: Send + Sync {
         let _ = notice;
         Vec::new()
     }
+}
+
+/// Passes the events of a stream on until its round is over. Returns the size of those of which the client gets nothing, or
+/// nothing yet.
+pub(crate) fn splice_frames(
+    splicer: &mut dyn Splicer,
+    frames: &[Frame],
+    calls: &mut Calls,
+    out: &mut Vec<u8>,
+) -> usize {
+    let mut held = 0;
+    for frame in frames {
+        let before = out.len();
+        splicer.frame(frame, calls, out);
+        held += if out.len() == before { frame.raw.len() } else { 0 };
+        if splicer.is_round_over() {
+            break;
+        }
+    }
+    held
 }
 
 /// What decides which thinking of a turn is valid, apart from its items.

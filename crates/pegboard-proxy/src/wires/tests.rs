@@ -594,6 +594,32 @@ fn rejected_calls_of_a_stopped_answer_are_not_answered() {
     }
 }
 
+/// However long an answer is, what the client has got already is not held.
+#[test]
+fn only_what_the_client_does_not_get_is_held() {
+    let held = |name: WireName, parts: &[Part]| {
+        let wire = name.wire();
+        let (mut calls, mut out, mut held) = (calls_of(wire), Vec::new(), 0);
+        let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+        for at in 0..2 {
+            let frames = FrameReader::new(1 << 20).push(&streamed(name, at, parts)).expect("small");
+            held += splice_frames(splicer.as_mut(), &frames, &mut calls, &mut out);
+            splicer.end_round(&mut calls, &mut out);
+        }
+        held
+    };
+    let long = "x".repeat(50_000);
+    for name in WIRES {
+        let (text, call) = (text_part(&long), call_part("c1", "send_mail", json!({"to": long})));
+        // The final event of Responses has the whole answer once more.
+        let end = if name == WireName::Responses { 2 * 100_000 } else { 0 };
+        let passed = held(name, &[text, call]);
+        assert!(passed < end + 3_000, "{name:?}: {passed}");
+        let hidden = held(name, &[call_part("s1", SEARCH, json!({"query": long}))]);
+        assert!(hidden > 100_000, "{name:?}: {hidden}");
+    }
+}
+
 #[test]
 fn a_round_is_over_with_its_last_event() {
     for name in WIRES {

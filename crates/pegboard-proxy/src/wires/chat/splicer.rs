@@ -62,7 +62,6 @@ pub(super) struct ChatSplicer {
     /// The message for the client, where the answer is not streamed.
     message: Map<String, Value>,
     message_calls: Vec<Value>,
-    held: usize,
 }
 
 impl Splicer for ChatSplicer {
@@ -209,16 +208,11 @@ impl Splicer for ChatSplicer {
     fn cache_read_tokens(&self) -> u64 {
         self.usage.pointer("/prompt_tokens_details/cached_tokens").and_then(Value::as_u64).unwrap_or_default()
     }
-
-    fn held_bytes(&self) -> usize {
-        self.held
-    }
 }
 
 impl ChatSplicer {
     /// Takes in an event with choices.
     fn chunk(&mut self, mut chunk: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
-        self.held += raw.len();
         // Some providers begin with an event about the request, whose id is empty.
         let has_id = self.head.get("id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
         if self.head.is_empty() || (self.rounds == 0 && !has_id && !text(&chunk, "id").is_empty()) {

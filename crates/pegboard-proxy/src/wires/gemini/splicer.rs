@@ -34,14 +34,12 @@ pub(super) struct GeminiSplicer {
     last: Option<(Value, Option<Vec<u8>>)>,
     /// The parts for the client, where the answer is not streamed.
     parts: Vec<Value>,
-    held: usize,
 }
 
 impl Splicer for GeminiSplicer {
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>) {
         let event = frame.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(mut event) = event else { return out.extend_from_slice(&frame.raw) };
-        self.held += frame.raw.len();
         if self.rounds > 0 && self.round.finish.is_none() {
             // The client has the content of a hidden round already, and this one has an end of its own.
             self.last = None;
@@ -165,10 +163,6 @@ impl Splicer for GeminiSplicer {
 
     fn cache_read_tokens(&self) -> u64 {
         self.usage.get("cachedContentTokenCount").and_then(Value::as_u64).unwrap_or_default()
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.held
     }
 }
 

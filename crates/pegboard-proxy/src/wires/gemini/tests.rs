@@ -123,3 +123,15 @@ fn types_of_schemas() {
         json!({"type": "object", "properties": {"type": {"type": "string", "enum": ["A"]}, "x": {"nullable": true}}});
     assert_eq!(schema, expected);
 }
+
+#[test]
+fn choices_of_tools() {
+    let check = |config: Value, expected: ToolChoice| {
+        let body = json!({"toolConfig": {"functionCallingConfig": config}}).to_string();
+        assert_eq!(Gemini.choice(&Object::parse(&body).expect("an object")), expected, "{body}");
+    };
+    check(json!({"mode": "AUTO"}), ToolChoice::Free);
+    check(json!({"mode": "ANY", "allowedFunctionNames": ["a"]}), ToolChoice::Forced("a".to_owned()));
+    check(json!({"mode": "ANY", "allowedFunctionNames": ["a", "b"]}), ToolChoice::Unknown);
+    check(json!({"mode": "AUTO", "streamFunctionCallArguments": true}), ToolChoice::Unknown);
+}

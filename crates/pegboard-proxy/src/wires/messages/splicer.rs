@@ -85,14 +85,12 @@ pub(super) struct MessagesSplicer {
     stop: Option<Vec<u8>>,
     /// The blocks for the client, where the answer is not streamed.
     content: Vec<Value>,
-    held: usize,
 }
 
 impl Splicer for MessagesSplicer {
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>) {
         let event = frame.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(event) = event else { return out.extend_from_slice(&frame.raw) };
-        self.held += frame.raw.len();
         match text(&event, "type") {
             "message_start" => self.start(&event, &frame.raw, out),
             "content_block_start" => self.start_block(event, &frame.raw, calls, out),
@@ -225,10 +223,6 @@ impl Splicer for MessagesSplicer {
 
     fn cache_read_tokens(&self) -> u64 {
         self.usage.get("cache_read_input_tokens").and_then(Value::as_u64).unwrap_or_default()
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.held
     }
 }
 

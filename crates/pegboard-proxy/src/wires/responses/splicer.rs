@@ -64,14 +64,12 @@ pub(super) struct ResponsesSplicer {
     round: CurrentRound,
     /// The final event of the newest round, and its bytes.
     last: Option<(Value, Vec<u8>)>,
-    held: usize,
 }
 
 impl Splicer for ResponsesSplicer {
     fn frame(&mut self, frame: &Frame, calls: &mut Calls, out: &mut Vec<u8>) {
         let event = frame.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
         let Some(mut event) = event else { return out.extend_from_slice(&frame.raw) };
-        self.held += frame.raw.len();
         self.tools.get_or_insert_with(|| calls.shared_tools());
         match text(&event, "type").to_owned().as_str() {
             "response.created" | "response.queued" | "response.in_progress" => {
@@ -172,10 +170,6 @@ impl Splicer for ResponsesSplicer {
         self.usage.pointer("/input_tokens_details/cached_tokens").and_then(Value::as_u64).unwrap_or_default()
     }
 
-    fn held_bytes(&self) -> usize {
-        self.held
-    }
-
     fn response_ids(&self) -> Option<(String, String)> {
         (!self.id.is_empty() && !self.last_id.is_empty()).then(|| (self.id.clone(), self.last_id.clone()))
     }
@@ -207,7 +201,6 @@ impl ResponsesSplicer {
             usage: Value::Null,
             round: CurrentRound::default(),
             last: None,
-            held: 0,
         }
     }
 
