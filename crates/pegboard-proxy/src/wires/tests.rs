@@ -256,8 +256,7 @@ fn stream_responses(answer: &Value, out: &mut Vec<u8>) {
 
 /// Returns the searches among the hidden calls of a round.
 fn searches(round: &Round) -> Vec<&HeldCall> {
-    let search = |call| if let &HiddenCall::Search(ref call) = call { Some(call) } else { None };
-    round.hidden.iter().filter_map(search).collect()
+    round.hidden.iter().filter_map(|call| if let HiddenCall::Search(call) = call { Some(call) } else { None }).collect()
 }
 
 /// What the client has in its hands at the end: texts and calls, and the signs of one lifecycle.

@@ -213,16 +213,11 @@ impl Splicer for ChatSplicer {
 impl ChatSplicer {
     /// Takes in an event with choices.
     fn chunk(&mut self, mut chunk: Value, raw: &[u8], calls: &mut Calls, out: &mut Vec<u8>) {
-        // Some providers begin with an event about the request, whose id is empty.
-        let has_id = self.head.get("id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
-        if self.head.is_empty() || (self.rounds == 0 && !has_id && !text(&chunk, "id").is_empty()) {
-            self.head = head_of(&chunk);
-        }
-        let has_usage = has_usage(&chunk);
+        self.note_head(&chunk);
+        let (is_later, has_usage) = (self.rounds > 0, has_usage(&chunk));
         if has_usage {
             self.round.usage = Some(chunk["usage"].clone());
         }
-        let is_later = self.rounds > 0;
         let Some(choice) = chunk.pointer_mut("/choices/0") else {
             if has_usage {
                 self.usage_chunk = Some(HeldChunk { chunk, raw: Some(raw.to_owned()) });
@@ -269,6 +264,15 @@ impl ChatSplicer {
                 chunk["usage"] = sum;
             }
             sse::write(None, &chunk.to_string(), out);
+        }
+    }
+
+    /// Takes in the fields that all events share.
+    fn note_head(&mut self, chunk: &Value) {
+        // Some providers begin with an event about the request, whose id is empty.
+        let has_id = !self.head.get("id").and_then(Value::as_str).unwrap_or_default().is_empty();
+        if self.head.is_empty() || (self.rounds == 0 && !has_id && !text(chunk, "id").is_empty()) {
+            self.head = head_of(chunk);
         }
     }
 

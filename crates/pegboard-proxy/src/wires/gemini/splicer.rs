@@ -56,16 +56,7 @@ impl Splicer for GeminiSplicer {
         }
         self.round.is_blocked |= event.get("promptFeedback").is_some();
         let Some(candidate) = event.pointer_mut("/candidates/0") else {
-            if self.rounds == 0 {
-                return out.extend_from_slice(&frame.raw);
-            }
-            self.put_id(&mut event);
-            if let Some(usage) = event.get_mut("usageMetadata") {
-                let mut sum = self.usage.clone();
-                add_numbers(&mut sum, usage);
-                *usage = sum;
-            }
-            return sse::write(None, &event.to_string(), out);
+            return self.write_bare_event(event, &frame.raw, out);
         };
         let finish = Some(text(candidate, "finishReason")).filter(|reason| !reason.is_empty()).map(str::to_owned);
         let is_changed = self.take_parts(candidate, calls);
@@ -167,6 +158,20 @@ impl Splicer for GeminiSplicer {
 }
 
 impl GeminiSplicer {
+    /// Writes an event without candidates, with the counts of all rounds.
+    fn write_bare_event(&self, mut event: Value, raw: &[u8], out: &mut Vec<u8>) {
+        if self.rounds == 0 {
+            return out.extend_from_slice(raw);
+        }
+        self.put_id(&mut event);
+        if let Some(usage) = event.get_mut("usageMetadata") {
+            let mut sum = self.usage.clone();
+            add_numbers(&mut sum, usage);
+            *usage = sum;
+        }
+        sse::write(None, &event.to_string(), out);
+    }
+
     /// Writes the content of the final event so far, which others follow, and leaves its end.
     fn write_last_content(&mut self, out: &mut Vec<u8>) {
         let Some((mut last, _)) = self.last.take() else { return };

@@ -381,10 +381,10 @@ impl MessagesSplicer {
                     self.said.calls.push(public.clone());
                 }
                 (_, Some(Err(answer))) if end == End::Complete => {
-                    result.hidden.push(HiddenCall::Rejected(answer.clone()))
+                    result.hidden.push(HiddenCall::Rejected(answer.clone()));
                 }
                 (Callee::Search, None) if end == End::Complete && state.is_complete => {
-                    result.hidden.push(HiddenCall::Search(call))
+                    result.hidden.push(HiddenCall::Search(call));
                 }
                 // The model was stopped in the middle of it.
                 _ => {

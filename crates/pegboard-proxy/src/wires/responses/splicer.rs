@@ -502,7 +502,7 @@ impl ResponsesSplicer {
                 }
                 (_, Some(Err(answer))) if end == End::Complete => result.hidden.push(HiddenCall::Rejected(answer)),
                 (Callee::Search, None) if end == End::Complete => {
-                    result.hidden.push(HiddenCall::Search(call_of(&item)))
+                    result.hidden.push(HiddenCall::Search(call_of(&item)));
                 }
                 // The model was stopped in the middle of it.
                 _ => {

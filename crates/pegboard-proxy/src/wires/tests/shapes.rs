@@ -44,8 +44,11 @@ fn written(name: WireName, events: &[Value]) -> Vec<u8> {
 
 /// Returns an event of Chat Completions with one choice.
 fn chunk(delta: Value, finish: Value, usage: Value) -> Value {
-    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
-    json!({"id": "r0", "object": "chat.completion.chunk", "choices": [choice], "usage": usage})
+    let mut chunk = json!({"id": "r0", "object": "chat.completion.chunk", "choices": [{"index": 0}]});
+    let choice = &mut chunk["choices"][0];
+    (choice["delta"], choice["finish_reason"]) = (delta, finish);
+    chunk["usage"] = usage;
+    chunk
 }
 
 fn delta(delta: Value) -> Value {
@@ -53,7 +56,7 @@ fn delta(delta: Value) -> Value {
 }
 
 fn piece(call: Value) -> Value {
-    delta(json!({"tool_calls": [call]}))
+    delta(json!({"tool_calls": Value::Array(vec![call])}))
 }
 
 fn finish(reason: &str) -> Value {
@@ -302,7 +305,8 @@ fn calls_whose_pieces_alternate() {
 }
 
 fn response(id: &str, status: &str, output: Value) -> Value {
-    let response = json!({"id": id, "status": status, "output": output, "usage": {"input_tokens": 10}});
+    let mut response = json!({"id": id, "status": status, "usage": {"input_tokens": 10}});
+    response["output"] = output;
     json!({"type": format!("response.{status}"), "response": response})
 }
 
@@ -359,7 +363,7 @@ fn responses_whose_items_are_not_announced() {
     let done = message("m1", "Done.");
     let deltas = [created("r1"), text_delta(0, "Do"), text_delta(0, "ne.")];
     let whole = response("r1", "completed", json!([done]));
-    check_response(&[&deltas[..], &[whole.clone()]].concat(), &json!([done]), "Done.");
+    check_response(&[&deltas[..], std::slice::from_ref(&whole)].concat(), &json!([done]), "Done.");
     check_response(&[whole], &json!([done]), "Done.");
     // With the end of an item only, in the order in which the provider lists them, and with other ids at the end.
     let thought = json!({"id": "rs_1", "type": "reasoning", "summary": []});
