@@ -62,7 +62,7 @@ pub use checks::{Check, Violation};
 pub use record::{Ending, Recorded};
 pub use route::{Vendor, Wire};
 pub use script::{
-    Call, Embeddings, Fault, Forbidden, Goal, Models, Noise, Output, Part, Script, ScriptError, ScriptedError,
+    Call, Embeddings, Fault, Forbidden, Goal, Models, Noise, Output, Part, Quirk, Script, ScriptError, ScriptedError,
     ScriptedTurn, Search, Sending, Stall, Stop, StreamError, Usage,
 };
 

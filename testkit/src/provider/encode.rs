@@ -15,7 +15,7 @@ use super::{
     ids::Ids,
     prompt::Prompt,
     route::{Action, Vendor, Wire},
-    script::{Noise, Output, Part, ScriptedError, Search, Sending, Stop, Usage},
+    script::{Noise, Output, Part, Quirk, ScriptedError, Search, Sending, Stop, Usage},
 };
 
 /// The fixed time of all answers, so that every run is the same.
@@ -132,6 +132,11 @@ impl TurnEncoder<'_> {
     /// Returns whether the answer has something that no client can know.
     fn has_unknown(&self) -> bool {
         self.sending.noise.contains(&Noise::Block)
+    }
+
+    /// Returns whether the stream has an unusual form.
+    fn has(&self, quirk: Quirk) -> bool {
+        self.sending.quirks.contains(&quirk)
     }
 
     fn whole(&self, said: &[Value]) -> Value {

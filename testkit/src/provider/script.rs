@@ -273,6 +273,8 @@ pub struct Sending {
     pub pause: Duration,
     /// What a client has to step over.
     pub noise: BTreeSet<Noise>,
+    /// Unusual forms of streams, as compatible servers send them.
+    pub quirks: BTreeSet<Quirk>,
     /// Close the connection after so many bytes of the body, if it has as many.
     pub cut_after: Option<usize>,
     /// Fall silent for a while.
@@ -288,6 +290,7 @@ impl Default for Sending {
             chunk: None,
             pause: Duration::ZERO,
             noise: BTreeSet::new(),
+            quirks: BTreeSet::new(),
             cut_after: None,
             stall: None,
             error_after: None,
@@ -357,6 +360,34 @@ pub enum Noise {
 impl Noise {
     pub(crate) const ALL: [(Noise, &str); 4] =
         [(Noise::Ping, "ping"), (Noise::Comment, "comment"), (Noise::Event, "event"), (Noise::Block, "block")];
+}
+
+/// An unusual form of a stream. Each concerns one wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quirk {
+    /// On Chat Completions, further pieces of a call have an empty id and an empty name (Qwen, GLM).
+    EmptyNames,
+    /// On Chat Completions, the final count is in a choice with an empty delta (OpenRouter).
+    UsageInChoice,
+    /// On Chat Completions, the reason to finish is an empty text until there is one.
+    EmptyReason,
+    /// On Responses, items have no events of their own; calls are in the final response only.
+    BareItems,
+    /// On Messages, the final count and the reason to stop are two events.
+    SplitEnd,
+    /// On Gemini, all parts are in one event.
+    OneEvent,
+}
+
+impl Quirk {
+    pub(crate) const ALL: [(Quirk, &str); 6] = [
+        (Quirk::EmptyNames, "empty_names"),
+        (Quirk::UsageInChoice, "usage_in_choice"),
+        (Quirk::EmptyReason, "empty_reason"),
+        (Quirk::BareItems, "bare_items"),
+        (Quirk::SplitEnd, "split_end"),
+        (Quirk::OneEvent, "one_event"),
+    ];
 }
 
 /// A fault in place of an answer.

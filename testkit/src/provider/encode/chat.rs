@@ -7,7 +7,7 @@ use crate::provider::{
     ask::items,
     events::{StreamEvent, pieces},
     route::Vendor,
-    script::{Call, Part, Stop},
+    script::{Call, Part, Quirk, Stop},
 };
 
 pub(super) fn message(speech: &mut TurnEncoder) -> Result<Value, String> {
@@ -107,18 +107,22 @@ pub(super) fn events(speech: &TurnEncoder, message: &Value) -> Vec<StreamEvent> 
     };
     let choice =
         |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
-    let deltas = deltas(message, speech.sending.delta).into_iter();
-    let mut events: Vec<StreamEvent> = deltas.map(|delta| chunk(choice(delta, Value::Null), Value::Null)).collect();
+    let none: Value = if speech.has(Quirk::EmptyReason) { "".into() } else { Value::Null };
+    let deltas = deltas(speech, message).into_iter();
+    let mut events: Vec<StreamEvent> = deltas.map(|delta| chunk(choice(delta, none.clone()), Value::Null)).collect();
     events.push(chunk(choice(json!({}), finish_reason(&speech.stop).into()), Value::Null));
     if counted {
-        events.push(chunk(json!([]), usage(speech)));
+        let nothing = || choice(json!({"role": "assistant", "content": ""}), none.clone());
+        let choices = if speech.has(Quirk::UsageInChoice) { nothing() } else { json!([]) };
+        events.push(chunk(choices, usage(speech)));
     }
     events.push(StreamEvent::Done);
     events
 }
 
 /// A message in pieces: its role, what it holds besides, its thoughts, words and calls.
-fn deltas(message: &Value, length: usize) -> Vec<Value> {
+fn deltas(speech: &TurnEncoder, message: &Value) -> Vec<Value> {
+    let length = speech.sending.delta;
     let text = |key: &str| pieces(message[key].as_str().unwrap_or_default(), length).into_iter();
     let mut first = message.clone();
     if let Some(first) = first.as_object_mut() {
@@ -133,12 +137,21 @@ fn deltas(message: &Value, length: usize) -> Vec<Value> {
     deltas.extend(text("content").map(|piece| json!({"content": piece})));
     for (index, call) in items(&message["tool_calls"]).iter().enumerate() {
         let mut opened = call.clone();
-        opened["index"] = index.into();
         opened["function"]["arguments"] = "".into();
-        deltas.push(json!({"tool_calls": [opened]}));
         let arguments = pieces(call["function"]["arguments"].as_str().unwrap_or_default(), length);
-        let piece = |piece| json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]});
-        deltas.extend(arguments.into_iter().map(piece));
+        let further = arguments.into_iter().map(|arguments| further_piece(speech, &arguments));
+        for mut piece in [opened].into_iter().chain(further) {
+            piece["index"] = index.into();
+            deltas.push(json!({"tool_calls": [piece]}));
+        }
     }
     deltas
+}
+
+/// A piece of a call behind its first one.
+fn further_piece(speech: &TurnEncoder, arguments: &str) -> Value {
+    match speech.has(Quirk::EmptyNames) {
+        true => json!({"id": "", "type": "function", "function": {"name": "", "arguments": arguments}}),
+        false => json!({"function": {"arguments": arguments}}),
+    }
 }

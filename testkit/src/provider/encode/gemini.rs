@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{TurnEncoder, arguments_object};
 use crate::provider::{
     events::{StreamEvent, pieces},
-    script::{Call, Part, Stop},
+    script::{Call, Part, Quirk, Stop},
 };
 
 pub(super) fn parts(speech: &mut TurnEncoder) -> Result<Vec<Value>, String> {
@@ -107,6 +107,9 @@ pub(super) fn events(speech: &TurnEncoder, parts: &[Value]) -> Vec<StreamEvent> 
     }
     if streamed.is_empty() {
         streamed.push(json!({"text": ""}));
+    }
+    if speech.has(Quirk::OneEvent) {
+        return vec![StreamEvent::Plain(chunk(speech, &streamed, true))];
     }
     let last = streamed.len() - 1;
     let part =

@@ -6,7 +6,7 @@ use super::{TurnEncoder, arguments_object, arguments_text};
 use crate::provider::{
     events::{StreamEvent, pieces, ping},
     route::{Vendor, Wire},
-    script::{Call, Part, Search, Stop},
+    script::{Call, Part, Quirk, Search, Stop},
 };
 
 pub(super) fn blocks(speech: &mut TurnEncoder) -> Result<Vec<Value>, String> {
@@ -134,6 +134,11 @@ pub(super) fn events(speech: &TurnEncoder, blocks: &[Value]) -> Vec<StreamEvent>
     let mut total = usage(speech, speech.usage.output);
     if let Some(total) = total.as_object_mut() {
         total.shift_remove("service_tier");
+    }
+    if speech.has(Quirk::SplitEnd) {
+        let delta = json!({"stop_reason": null, "stop_sequence": null});
+        events.push(StreamEvent::typed(json!({"type": "message_delta", "delta": delta, "usage": total})));
+        total = json!({"output_tokens": speech.usage.output});
     }
     events.push(StreamEvent::typed(json!({"type": "message_delta", "delta": delta, "usage": total})));
     events.push(StreamEvent::typed(json!({"type": "message_stop"})));

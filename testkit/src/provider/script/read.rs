@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use serde_json::Value;
 
 use super::{
-    Call, Embeddings, Fault, Forbidden, Goal, Models, Noise, Output, Part, Script, ScriptedError, ScriptedTurn, Search,
-    Sending, Stall, Stop, StreamError, Usage,
+    Call, Embeddings, Fault, Forbidden, Goal, Models, Noise, Output, Part, Quirk, Script, ScriptedError, ScriptedTurn,
+    Search, Sending, Stall, Stop, StreamError, Usage,
 };
 use crate::provider::checks::Check;
 use fields::{At, Fields, boolean, count, list, text, word_of};
@@ -55,7 +55,7 @@ impl Script {
     ///         "stop": "end_turn",
     ///         "usage": {"input": 9, "output": 5, "cache_read": 3, "cache_write": 1, "reasoning": 2},
     ///         "sending": {"delta": 16, "chunk": 7, "pause_ms": 1, "noise": ["ping", "comment", "event", "block"],
-    ///                     "cut_after": 100, "stall": {"after": 50, "ms": 20},
+    ///                     "quirks": ["empty_names"], "cut_after": 100, "stall": {"after": 50, "ms": 20},
     ///                     "error_after": {"events": 3, "status": 529}}},
     ///         {"reach": "mail", "before_search": [{"text": "Let me look."}], "parts": [{"call": {"name": "send"}}]},
     ///     ],
@@ -191,6 +191,7 @@ fn read_sending(at: At) -> Read<Sending> {
         chunk: fields.read("chunk", count)?.map(|bytes| bytes.max(1)),
         pause: fields.read("pause_ms", milliseconds)?.unwrap_or_default(),
         noise: fields.read("noise", read_noise)?.unwrap_or_default(),
+        quirks: fields.read("quirks", read_quirks)?.unwrap_or_default(),
         cut_after: fields.read("cut_after", count)?,
         stall: fields.read("stall", read_stall)?,
         error_after: fields.read("error_after", read_breakdown)?.map(Box::new),
@@ -200,6 +201,10 @@ fn read_sending(at: At) -> Read<Sending> {
 
 fn read_noise(at: At) -> Read<BTreeSet<Noise>> {
     Ok(list(at, |at| word_of(at, &Noise::ALL))?.into_iter().collect())
+}
+
+fn read_quirks(at: At) -> Read<BTreeSet<Quirk>> {
+    Ok(list(at, |at| word_of(at, &Quirk::ALL))?.into_iter().collect())
 }
 
 fn read_stall(at: At) -> Read<Stall> {
@@ -308,7 +313,7 @@ mod tests {
                 {"parts": [{"thinking": "hm", "signature": "s"}, {"text": "hi"}], "stop": "max_tokens",
                  "usage": {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "reasoning": 5}},
                 {"parts": [{"call": {"name": "a", "arguments": {"b": 1}, "id": "c", "namespace": "d"}}, {"raw": {}}],
-                 "sending": {"delta": 1, "chunk": 2, "pause_ms": 3, "noise": ["ping"], "cut_after": 4,
+                 "sending": {"delta": 1, "chunk": 2, "pause_ms": 3, "noise": ["ping"], "quirks": ["one_event"], "cut_after": 4,
                              "stall": {"after": 5, "ms": 6}, "error_after": {"events": 7, "status": 529}}},
                 {"parts": [{"native_search": {"pattern": "x", "matches": ["y"], "client": true}}]},
                 {"fault": {"status": 429, "retry_after": "2", "message": "slow", "body": {}, "headers": {"a": "b"}}},

@@ -1,12 +1,14 @@
 //! One public lifecycle for each stream.
 
-use pegboard_testkit::provider::{Noise, Output, Part, Provider, Script, ScriptedTurn, Sending, Stall, Stop, Wire};
+use pegboard_testkit::provider::{
+    Noise, Output, Part, Provider, Quirk, Script, ScriptedTurn, Sending, Stall, Stop, Wire,
+};
 use serde_json::{Value, json};
 
 use super::{
     RunningProxy,
     client::{HEADERS, send},
-    conversation::{Conversation, WIRES, query, reach},
+    conversation::{Conversation, WIRES, play, query, reach, turns},
 };
 
 /// Returns how many of the events satisfy `is_it`.
@@ -90,6 +92,42 @@ fn pings_pass_while_a_search_is_held() {
     let pings = count(&events[stop..call], |event| event["type"] == "ping");
     // There is one behind each event of the search, and behind those at the end and the beginning of the rounds.
     assert!(pings >= 5, "{pings} pings in {events:#?}");
+}
+
+#[test]
+fn streams_of_compatible_servers_end_in_the_same_calls() {
+    for (wire, quirk) in [
+        (Wire::Chat, Quirk::EmptyNames),
+        (Wire::Chat, Quirk::UsageInChoice),
+        (Wire::Chat, Quirk::EmptyReason),
+        (Wire::Responses, Quirk::BareItems),
+        (Wire::Messages, Quirk::SplitEnd),
+        (Wire::Gemini, Quirk::OneEvent),
+    ] {
+        let sending = Sending { quirks: [quirk].into(), ..Sending::default() };
+        let provider = Provider::start(Script::new(turns(wire, 3)).sending(sending.clone()));
+        let mut alone = Conversation::direct(wire, provider.url(), 200, true);
+        let expected = play(&mut alone, 3);
+        // What the client has not seen is restored, or the prefix would change.
+        let script = Script::new(turns(wire, 3)).sending(sending).bind_thinking().stable_prefix();
+        let provider = Provider::start(script);
+        let proxy = RunningProxy::start("quirks", &provider);
+        let mut conversation = Conversation::new(wire, &proxy.url, 200, true);
+        let answer = conversation.say("Question 0").send();
+        if wire == Wire::Chat {
+            let counts = count(&answer.events(), |event| event["usage"].is_object());
+            assert_eq!(counts, 1, "{quirk:?}: {}", answer.text());
+        }
+        assert!(!answer.text().contains("search_tools"), "{quirk:?}: {}", answer.text());
+        let mut seen = vec![conversation.take(&answer)];
+        seen.push(conversation.answer_calls().ask());
+        for question in 1..3 {
+            seen.push(conversation.say(&format!("Question {question}")).ask());
+            seen.push(conversation.answer_calls().ask());
+        }
+        assert_eq!(seen, expected, "{quirk:?}");
+        provider.assert_clean();
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::provider::{
     encode::TurnEncoder,
     events::{StreamEvent, pieces},
+    script::Quirk,
 };
 
 /// All events, still without their numbers.
@@ -24,6 +25,10 @@ pub(in crate::provider::encode) fn events(speech: &TurnEncoder, output: &[Value]
             |kind: &str, item: &Value| StreamEvent::typed(json!({"type": kind, "output_index": index, "item": item}));
         events.push(at("response.output_item.added", &opened(item)));
         let place = Place { item, index, length: speech.sending.delta };
+        if speech.has(Quirk::BareItems) {
+            place.text_deltas(&mut events);
+            continue;
+        }
         match item["type"].as_str() {
             Some("message") => place.message(&mut events),
             Some("reasoning") => place.reasoning(&mut events),
@@ -77,13 +82,18 @@ impl Place<'_> {
         let mut empty = part.clone();
         empty["text"] = "".into();
         events.push(self.event("response.content_part.added", json!({"content_index": 0, "part": empty})));
-        for piece in pieces(text, self.length) {
-            let delta = json!({"content_index": 0, "delta": piece, "logprobs": []});
-            events.push(self.event("response.output_text.delta", delta));
-        }
+        self.text_deltas(events);
         let done = json!({"content_index": 0, "text": text, "logprobs": []});
         events.push(self.event("response.output_text.done", done));
         events.push(self.event("response.content_part.done", json!({"content_index": 0, "part": part})));
+    }
+
+    /// The words of a message in pieces; other items have none.
+    fn text_deltas(&self, events: &mut Vec<StreamEvent>) {
+        for piece in pieces(self.item["content"][0]["text"].as_str().unwrap_or_default(), self.length) {
+            let delta = json!({"content_index": 0, "delta": piece, "logprobs": []});
+            events.push(self.event("response.output_text.delta", delta));
+        }
     }
 
     fn reasoning(&self, events: &mut Vec<StreamEvent>) {
