@@ -15,7 +15,7 @@ use pegboard_mcp::{
     json::{Fields, Raw, raw},
     rpc::{Id, RpcError},
 };
-use pegboard_upstream::{ClientOwner, Fleet, UpdateSource, Upstream};
+use pegboard_upstream::{ClientOwner, Fleet, Hello, UpdateSource, Upstream};
 use tokio::task::JoinHandle;
 
 use self::{
@@ -224,16 +224,17 @@ impl Subscriptions {
     }
 
     /// Renews the subscriptions at servers that were reconnected, and calls `connected` with these,
-    /// without waiting.
-    pub(crate) fn renew(self: &Arc<Self>, connected: impl Fn(&Arc<Upstream>)) {
-        for upstream in self.fleet.servers().iter() {
-            let Some(hello) = upstream.hello() else { continue };
-            let change = self.watches.record_connection(upstream, &hello);
-            if change == ConnectionChange::Same {
-                continue;
-            }
-            connected(upstream);
-            let (this, upstream) = (Arc::clone(self), Arc::clone(upstream));
+    /// without waiting. `connections` are those whose lists are in the directory.
+    pub(crate) fn renew(
+        self: &Arc<Self>,
+        connections: Vec<(Arc<Upstream>, Option<Arc<Hello>>)>,
+        connected: impl Fn(&Arc<Upstream>),
+    ) {
+        for (upstream, hello) in connections {
+            let change = hello.map(|hello| self.watches.record_connection(&upstream, &hello));
+            let Some(change) = change.filter(|change| *change != ConnectionChange::Same) else { continue };
+            connected(&upstream);
+            let this = Arc::clone(self);
             tokio::spawn(async move {
                 this.watches.apply(&upstream).await;
                 if change == ConnectionChange::Another {

@@ -16,6 +16,8 @@ impl Gateway {
     async fn refresh(self: &Arc<Self>, changes: u64) {
         let (fleet, before, setup) = (Arc::clone(&self.fleet), self.catalog.directory(), self.setup());
         let is_new_setup = self.progress.switch_setup(setup.number);
+        // Before the directory is built: what these connections have listed is in it.
+        let connections = fleet.servers().iter().map(|server| (Arc::clone(server), server.hello())).collect::<Vec<_>>();
         let made = tokio::task::spawn_blocking(move || {
             let directory = Arc::new(Directory::new(&fleet, &setup, &before));
             let difference = directory.difference(&before);
@@ -49,7 +51,7 @@ impl Gateway {
             self.index_in_background().await;
             self.renew_sessions(&difference).await;
         }
-        self.subscriptions.renew(|upstream| self.sessions.set_server_log_level(upstream));
+        self.subscriptions.renew(connections, |upstream| self.sessions.set_server_log_level(upstream));
         drop(difference);
         if is_news && let Some(after) = self.setup().after_change {
             let _ = tokio::task::spawn_blocking(after).await;

@@ -261,38 +261,39 @@ async fn a_lazy_server_starts_when_it_is_called() {
     entry["idleTimeout"] = json!("300ms");
     let mut config = config(&json!({"one": entry}));
     config["pegboard"]["lazy"] = json!(true);
-    // The first time it has to be asked what it offers.
+    // The first time it has to be asked what it offers, and once more for what the first client can be asked for.
     let served = stage.serve(&config).await;
     let listed = tools(&served).await;
     assert!(!listed.is_empty());
-    served.wait_for_log("idle server stopped").await;
-    assert_eq!(one.pids().len(), 1);
-    wait_until_gone(one.pids()[0]).await;
-    assert!(text(&served.legacy().await.call("echo", json!({"message": "again"})).await).contains("again"));
     assert_eq!(one.pids().len(), 2);
+    for pid in one.pids() {
+        wait_until_gone(pid).await;
+    }
+    assert!(text(&served.legacy().await.call("echo", json!({"message": "again"})).await).contains("again"));
+    assert_eq!(one.pids().len(), 3);
     end(served).await;
 
     let served = stage.serve(&config).await;
     let session = served.legacy().await;
     assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), listed);
     served.wait_for_log("(cached lists of 1 server)").await;
-    assert_eq!(one.pids().len(), 2, "nobody has called it");
+    assert_eq!(one.pids().len(), 3, "nobody has called it");
     let reply = session.call("echo", json!({"message": "hello"})).await;
     assert!(text(&reply).contains("hello"), "{reply:?}");
-    assert_eq!(one.pids().len(), 3);
+    assert_eq!(one.pids().len(), 4);
     served.wait_for_log("idle server stopped").await;
-    wait_until_gone(one.pids()[2]).await;
+    wait_until_gone(one.pids()[3]).await;
     // Prompts and resources start it as well.
     let prompt = session.request("prompts/get", json!({"name": "test_simple_prompt"})).await;
     assert!(prompt.result()["messages"].is_array());
-    assert_eq!(one.pids().len(), 4);
+    assert_eq!(one.pids().len(), 5);
     // The setting of one server takes precedence, and does not affect others.
     let mut eager = config.clone();
     eager["mcpServers"]["one"]["lazy"] = json!(false);
     end(served).await;
     let served = stage.serve(&eager).await;
     served.wait_for_log("server ready").await;
-    assert_eq!(one.pids().len(), 5);
+    assert_eq!(one.pids().len(), 6);
 }
 
 #[tokio::test]

@@ -173,6 +173,8 @@ async fn starts_searches_and_failures_are_spans() {
     let variables = [("PEGBOARD_STATE", state.to_str().expect("a path"))];
     let mut first = Served::start_with("spans-first", &config, &[], &variables).await;
     first.wait_for_log("server ready").await;
+    // The server has listed its tools for what clients can be asked for, so that nothing but a call starts it.
+    first.modern("tools/list", json!({})).await.result();
     first.signal("TERM");
     assert_eq!(first.wait_for_exit().await, Some(0));
     // Known from before, so that the call starts it.

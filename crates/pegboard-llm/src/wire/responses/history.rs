@@ -105,6 +105,27 @@ pub(super) fn repair_item(
     Some(item)
 }
 
+/// Returns the items of turns whose reasoning has led to a search that does not stay: the reasoning and everything behind it
+/// until the next input. The provider refuses such reasoning, and knows the ids of what it has led to only together with it.
+pub(super) fn behind_lost_searches(context: &RepairContext<'_>, messages: &[Value]) -> Vec<bool> {
+    let mut is_behind = false;
+    let place = |(at, item): (usize, &Value)| {
+        match text(item, "type") {
+            "reasoning" => is_behind |= leads_to_search(&messages[at + 1..]),
+            _ if matches!(text(item, "role"), "user" | "system" | "developer") => is_behind = false,
+            _ => {}
+        }
+        is_behind && !keeps_searches(context)
+    };
+    messages.iter().enumerate().map(place).collect()
+}
+
+/// Whether the model searched after its reasoning.
+pub(super) fn leads_to_search(rest: &[Value]) -> bool {
+    let next = rest.iter().find(|item| text(item, "type") != "reasoning");
+    next.is_some_and(|next| text(next, "type") == "tool_search_call")
+}
+
 /// Whether the model's output follows its reasoning.
 fn is_followed_by_output(rest: &[Value]) -> bool {
     let next = rest.iter().find(|item| text(item, "type") != "reasoning");

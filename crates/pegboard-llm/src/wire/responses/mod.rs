@@ -193,8 +193,18 @@ impl WireFormat for Responses {
 
     fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
         let groups = history::groups_of_found_tools(messages);
+        let is_behind_search = history::behind_lost_searches(context, messages);
         repair_each(self, context, messages, |at, item| {
-            history::repair_item(context, &groups, item, &messages[at + 1..])
+            let rest = &messages[at + 1..];
+            let is_reasoning = text(item, "type") == "reasoning";
+            if is_behind_search[at] && is_reasoning && history::leads_to_search(rest) {
+                return None;
+            }
+            let mut repaired = history::repair_item(context, &groups, item, rest)?;
+            if is_behind_search[at] && !is_reasoning {
+                history::remove_id(&mut repaired);
+            }
+            Some(repaired)
         })
     }
 
