@@ -58,9 +58,8 @@ impl Updated<'_> {
             match self.uri.strip_prefix(known.as_str()) {
                 Some("") => names.push(name.to_owned()),
                 Some(rest) if rest.starts_with('/') || known.ends_with('/') => {
-                    if parent.as_ref().is_none_or(|(length, _)| *length < known.len()) {
-                        parent = Some((known.len(), format!("{name}{rest}")));
-                    }
+                    let is_nearest = parent.as_ref().is_none_or(|(length, _)| *length < known.len());
+                    parent = if is_nearest { Some((known.len(), format!("{name}{rest}"))) } else { parent };
                 }
                 _ => {}
             }

@@ -305,7 +305,7 @@ mod tests {
         let again = json!({"elicitation": {"form": {}, "url": {}}});
         check(both, &["elicitation.form", "elicitation.url"], again);
         let apps = json!({"extensions": {APPS: {"mimeTypes": ["text/html;profile=mcp-app"]}}});
-        check(&apps.to_string(), &["apps"], apps.clone());
+        check(&apps.to_string(), &["apps"], apps);
         check(r#"{"tasks": {}, "extensions": {"other": {}}}"#, &[], json!({}));
     }
 

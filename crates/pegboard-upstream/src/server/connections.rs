@@ -432,7 +432,7 @@ impl Upstream {
         match *support {
             LegacySupport::Refused => tracing::debug!(server, reason, "server does not speak the legacy protocol"),
             _ => {
-                tracing::warn!(server, reason, retry_in = ?RETRY_LEGACY, "legacy connection failed; using the modern one")
+                tracing::warn!(server, reason, retry_in = ?RETRY_LEGACY, "legacy connection failed; using the modern one");
             }
         }
         OpenFailure::Era

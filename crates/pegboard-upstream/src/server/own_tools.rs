@@ -66,11 +66,14 @@ impl OwnTools {
     }
 }
 
+/// The lists of one owner.
+type ListsOfOwner = Vec<(ClientId, Arc<OwnTools>)>;
+
 /// The tools that only the connections of single clients have, by client.
 #[derive(Debug, Default)]
 pub(super) struct OwnToolLists {
     /// The lists of each owner, the newest last: a token can be used by clients with different capabilities.
-    clients: Mutex<HashMap<ClientOwner, Vec<(ClientId, Arc<OwnTools>)>>>,
+    clients: Mutex<HashMap<ClientOwner, ListsOfOwner>>,
     /// The number of owners, so that requests need no lock where there are none.
     count: AtomicUsize,
     /// All such tools, as a client got them last, for approval.
