@@ -192,6 +192,7 @@ export type Pin = {
   readonly tool: string;
   readonly kind: string;
   readonly isHeld: boolean;
+  readonly isVariant?: boolean;
   readonly since: number;
   readonly diff: readonly (string)[];
 };
@@ -660,6 +661,8 @@ export type Approval = {
   readonly kind: "new" | "changed" | "removed";
   /** Whether it cannot be used until it is approved. */
   readonly isHeld: boolean;
+  /** Whether it is another definition of an approved tool, which a client gets on a connection of its own. */
+  readonly isVariant: boolean;
   readonly since: number;
   readonly old: ToolDefinition | null;
   readonly new: ToolDefinition | null;
