@@ -44,7 +44,7 @@ use crate::{
     sessions::{ClientSession, Sessions},
     setup::{Setup, Setups},
     shares::{Claim, Party},
-    startup::Startup,
+    startup::{GREETING_WAIT, Startup},
     steps::{
         arguments, measure, offload, pins, policy,
         resolve::{self, Called, Resolved},
@@ -133,12 +133,13 @@ impl Pipeline {
         let Request { id, session, operation, client, .. } = request;
         let session = self.sessions.find_for_request(session, &viewer, party, &operation).await?;
         if let Operation::Initialize(asked) = operation {
-            self.note_client(asked.capabilities.as_deref()).await;
+            self.note_client(asked.capabilities.as_deref());
+            self.wait_until_declared(GREETING_WAIT.min(self.setups.current().startup_wait)).await;
             let (session, greeting) = Box::pin(self.sessions.initialize(viewer, party, asked)).await;
             return Ok(Reply::Begun(session, greeting));
         }
         let exchange = self.exchange(client, viewer, session);
-        self.note_client(Some(&exchange.capabilities)).await;
+        self.note_client(Some(&exchange.capabilities));
         let work = self.route(&exchange, &id, operation);
         let mut work = std::pin::pin!(work);
         let Some(session) = &exchange.session else { return work.await };
@@ -152,15 +153,24 @@ impl Pipeline {
         }
     }
 
-    /// Lets servers know what a client can be asked for. What they list for the first such client is waited for, as the first
-    /// lists are.
-    async fn note_client(&self, capabilities: Option<&RawValue>) {
+    /// Lets servers know what a client can be asked for.
+    fn note_client(&self, capabilities: Option<&RawValue>) {
         let capabilities = capabilities.map_or_else(|| raw(&json!({})), ToOwned::to_owned);
-        let (fleet, limit) = (&self.forwarder.fleet, self.setups.current().startup_wait);
-        if fleet.note_client(&capabilities, limit).await {
-            let changes = *fleet.changes().borrow();
-            let _ = tokio::time::timeout(limit, self.progress.wait_until_reached(changes)).await;
+        self.forwarder.fleet.note_client(&capabilities);
+    }
+
+    /// Waits until the lists are those for what clients can be asked for, at most `limit`.
+    async fn wait_until_declared(&self, limit: Duration) {
+        let fleet = &self.forwarder.fleet;
+        if !fleet.is_declaring() {
+            return;
         }
+        let listed = async {
+            fleet.wait_until_declared().await;
+            let changes = *fleet.changes().borrow();
+            self.progress.wait_until_reached(changes).await;
+        };
+        let _ = tokio::time::timeout(limit, listed).await;
     }
 
     fn place(&self, request: &Request) -> Result<Option<Claim>, Failure> {
@@ -224,11 +234,13 @@ impl Pipeline {
             }
             Operation::Discover => {
                 self.startup.wait_until_ready_for_greeting(&setup).await;
+                self.wait_until_declared(GREETING_WAIT.min(setup.startup_wait)).await;
                 return Ok(self.discover(&setup, exchange));
             }
             // What follows is about what the servers offer: while they start, it is not known yet.
             operation => {
                 self.startup.wait_until_ready(&setup).await;
+                self.wait_until_declared(setup.startup_wait).await;
                 return Box::pin(self.route_to_servers(&setup, exchange, operation)).await;
             }
         }

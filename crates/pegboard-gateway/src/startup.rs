@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use crate::setup::Setup;
 
 /// How long a greeting waits for servers, so that it can describe their tools.
-const GREETING_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const GREETING_WAIT: Duration = Duration::from_secs(2);
 
 /// Whether the startup is over. Afterwards no request waits for a server.
 #[derive(Debug)]

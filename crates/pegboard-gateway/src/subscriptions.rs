@@ -212,8 +212,8 @@ impl Subscriptions {
             let mut error = None;
             for (server, (client, uris)) in servers {
                 let Some(upstream) = this.fleet.find(&server) else { continue };
-                let on_their_connection = upstream.apply_subscriptions(client.owner, client.era).await;
-                let on_catalog = this.watches.apply(&upstream).await;
+                let on_their_connection = upstream.apply_subscriptions(client.owner, client.era, &uris).await;
+                let on_catalog = this.watches.apply(&upstream, &uris).await;
                 // Of the connection that the client gets updates from.
                 let mut rejected = on_their_connection.unwrap_or(on_catalog);
                 error = error.or_else(|| uris.iter().find_map(|uri| rejected.remove(uri)));
@@ -235,7 +235,7 @@ impl Subscriptions {
             connected(&upstream);
             let this = Arc::clone(self);
             tokio::spawn(async move {
-                this.watches.apply(&upstream).await;
+                this.watches.apply(&upstream, &[]).await;
                 if change == ConnectionChange::Another {
                     upstream.report_missed_updates(UpdateSource::Catalog, this.watches.uris_of(&upstream)).await;
                 }

@@ -154,6 +154,11 @@ impl Capabilities {
         Self(self.0 | other.0)
     }
 
+    /// Returns what both have.
+    pub(crate) fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Returns the capabilities without roots.
     pub(crate) fn without_roots(self) -> Self {
         Self(self.0 & !Capability::Roots.bit())

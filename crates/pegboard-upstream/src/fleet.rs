@@ -29,6 +29,9 @@ use crate::{
 /// Maximum number of notifications that wait to be read.
 const NOTICES: usize = 4096;
 
+/// How long requests can wait at most for servers that are listed again.
+const MAX_DECLARING: Duration = Duration::from_secs(60);
+
 /// Maximum number of child processes that start at the same time, whatever is configured.
 const MAX_STARTS: usize = 10_000;
 
@@ -125,6 +128,7 @@ impl Fleet {
             subscriptions: ClientSubscriptions::default(),
             clients: ClientCapabilities::default(),
             first_client_wait: options.first_client_wait,
+            declaring: watch::Sender::new(0),
         });
         configs.iter().for_each(|config| context.secrets.add_server(config));
         let servers: Vec<Arc<Upstream>> =
@@ -340,31 +344,44 @@ impl Fleet {
         let _ = tokio::time::timeout(limit, all).await;
     }
 
-    /// Records what a client can be asked for, as JSON: connections that clients share declare it from now on. If no client
-    /// before could be asked for that, waits until the servers have been listed with it, at most `limit`; returns
-    /// whether that was so.
-    pub async fn note_client(&self, capabilities: &Raw, limit: Duration) -> bool {
+    /// Records what a client can be asked for, as JSON: connections that clients share declare it from now on. Must be
+    /// called inside a runtime.
+    pub fn note_client(&self, capabilities: &Raw) {
         let clients = &self.context.clients;
         if clients.is_recorded(capabilities) {
-            return false;
+            return;
         }
         // Others have not been listed at all, and are waited for elsewhere.
         let is_listed = |server: &&Arc<Upstream>| server.state().is_settled();
-        let is_new = clients.is_new(Capabilities::of(capabilities));
-        let listed: Vec<Arc<Upstream>> = match is_new {
+        let listed: Vec<Arc<Upstream>> = match clients.is_new(Capabilities::of(capabilities)) {
             true => self.servers().iter().filter(is_listed).cloned().collect(),
             false => Vec::new(),
         };
+        let declaring = (!listed.is_empty()).then(|| Declaring::new(&self.context));
         if clients.record(capabilities) {
             self.save_clients();
         }
-        let all = async {
-            for server in &listed {
-                server.wait_until_declared().await;
-            }
-        };
-        let _ = tokio::time::timeout(limit, all).await;
-        is_new
+        if let Some(declaring) = declaring {
+            tokio::spawn(async move {
+                let all = async {
+                    for server in &listed {
+                        server.wait_until_declared().await;
+                    }
+                };
+                let _ = tokio::time::timeout(MAX_DECLARING, all).await;
+                drop(declaring);
+            });
+        }
+    }
+
+    /// Returns whether servers are being listed for what a client can be asked for.
+    pub fn is_declaring(&self) -> bool {
+        *self.context.declaring.borrow() > 0
+    }
+
+    /// Waits until servers have been listed for what their clients can be asked for.
+    pub async fn wait_until_declared(&self) {
+        let _ = self.context.declaring.subscribe().wait_for(|count| *count == 0).await;
     }
 
     fn save_clients(&self) {
@@ -418,6 +435,22 @@ impl Drop for Fleet {
         // The connections of clients end by themselves.
         self.servers().iter().for_each(|server| server.stop());
         lock(&self.tasks).iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Counts a change of what servers are told of their clients, until they were listed again.
+struct Declaring(Arc<FleetContext>);
+
+impl Declaring {
+    fn new(context: &Arc<FleetContext>) -> Self {
+        context.declaring.send_modify(|count| *count += 1);
+        Self(Arc::clone(context))
+    }
+}
+
+impl Drop for Declaring {
+    fn drop(&mut self) {
+        self.0.declaring.send_modify(|count| *count -= 1);
     }
 }
 

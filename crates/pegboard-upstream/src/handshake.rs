@@ -118,6 +118,11 @@ impl ConnectError {
         }
     }
 
+    /// Returns whether what was declared in the handshake can be the reason.
+    pub(crate) fn may_be_for_capabilities(&self) -> bool {
+        matches!(self, Self::Closed(_) | Self::Refused(CallError::Rpc(_) | CallError::Garbled(_)))
+    }
+
     /// Returns whether the server has not answered at all, which can have other reasons than the protocol.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(self, Self::Closed(_) | Self::Timeout(_))

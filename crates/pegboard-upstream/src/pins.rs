@@ -71,11 +71,20 @@ pub(crate) struct Offered<'a> {
     pub(crate) tools: &'a [Item],
     /// Other definitions of these tools, on connections of single clients.
     pub(crate) variants: &'a [Item],
+    /// Whether the tools are those of a connection of a single client.
+    pub(crate) is_of_client: bool,
+}
+
+impl<'a> Offered<'a> {
+    /// Returns the tools of a connection of a single client.
+    pub(crate) fn of_client(tools: &'a [Item]) -> Self {
+        Self { tools, variants: &[], is_of_client: true }
+    }
 }
 
 impl<'a> From<&'a Vec<Item>> for Offered<'a> {
     fn from(tools: &'a Vec<Item>) -> Self {
-        Self { tools, variants: &[] }
+        Self { tools, variants: &[], is_of_client: false }
     }
 }
 
@@ -298,12 +307,13 @@ fn find_differences(
         let kind = match by_name.get(item.key.as_str()) {
             None => PinKind::New,
             Some(tool) if tool.is_same(item) => continue,
+            Some(tool) if offered.is_of_client && tool.is_approved_variant(item) => continue,
             Some(_) => PinKind::Changed,
         };
         let (name, since) = (item.key.clone(), since(&item.key, kind, false));
         tools.push(WaitingTool { name, kind, since, raw: Some((*item.raw).to_owned()), is_variant: false });
     }
-    let is_approved = |item: &Item| by_name.get(item.key.as_str()).is_none_or(|tool| tool.is_same(item));
+    let is_approved = |item: &Item| by_name.get(item.key.as_str()).is_none_or(|tool| tool.is_approved_variant(item));
     // What the list has by now is approved with it.
     let is_listed = |item: &Item| offered.tools.iter().any(|tool| ApprovedTool::new(tool).is_same(item));
     for item in offered.variants.iter().filter(|item| !is_approved(item) && !is_listed(item)) {

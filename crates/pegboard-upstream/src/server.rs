@@ -42,8 +42,15 @@ pub use self::{
     state::State,
 };
 use self::{
-    connections::LegacySupport, declaring::CatalogUse, differences::Difference, keeping::ManifestState,
-    own_tools::OwnToolLists, pinning::Pinned, pool::Pool, report::ServerStats, subscriptions::CatalogSubscriptions,
+    connections::LegacySupport,
+    declaring::{CatalogUse, DeclaredLimit},
+    differences::Difference,
+    keeping::ManifestState,
+    own_tools::OwnToolLists,
+    pinning::Pinned,
+    pool::Pool,
+    report::ServerStats,
+    subscriptions::CatalogSubscriptions,
 };
 use pegboard_core::{breaker::Breaker, locks::lock};
 use pegboard_mcp::{
@@ -103,6 +110,8 @@ pub(crate) struct FleetContext {
     pub(crate) clients: ClientCapabilities,
     /// How long servers without cached lists wait for the first client, if none is known.
     pub(crate) first_client_wait: Duration,
+    /// The number of changes of what servers are told of their clients that are not in the lists yet.
+    pub(crate) declaring: watch::Sender<usize>,
 }
 
 impl FleetContext {
@@ -161,6 +170,10 @@ pub struct Upstream {
     pool: Pool,
     /// What the catalog connection declares, and whether clients have used it.
     catalog_use: Mutex<CatalogUse>,
+    /// What the connections that clients share declare at most.
+    declared_limit: Mutex<DeclaredLimit>,
+    /// Serializes fetches of lists, so that an older answer does not replace a newer one.
+    fetching: tokio::sync::Mutex<()>,
     /// The capabilities of clients that the known lists take into account; `None` if that is not known.
     listed_capabilities: Mutex<Option<Capabilities>>,
     /// The same, with those that the lists will not take into account before the next start.
@@ -217,6 +230,8 @@ impl Upstream {
             turns,
             pool: Pool::default(),
             catalog_use: Mutex::default(),
+            declared_limit: Mutex::default(),
+            fetching: tokio::sync::Mutex::default(),
             listed_capabilities: Mutex::default(),
             applied_capabilities: watch::Sender::default(),
             catalog_subscriptions: tokio::sync::Mutex::default(),

@@ -47,8 +47,8 @@ impl Watches {
     }
 
     /// Makes the subscriptions known to a server.
-    pub(super) async fn apply(&self, upstream: &Upstream) -> Rejected {
-        upstream.watch_resources(|| self.uris_of(upstream)).await
+    pub(super) async fn apply(&self, upstream: &Upstream, again: &[String]) -> Rejected {
+        upstream.watch_resources(|| self.uris_of(upstream), again).await
     }
 
     /// Returns the subscribed resources of a server.

@@ -103,13 +103,17 @@ impl ApprovedTool {
         Self { name: item.key.clone(), raw: (*item.raw).to_owned(), variants: Vec::new() }
     }
 
-    /// Returns whether the definition is an approved one.
+    /// Returns whether the definition is unchanged.
     pub(super) fn is_same(&self, item: &Item) -> bool {
         // Most are identical byte by byte.
         self.name == item.key
-            && (self.raw.get() == item.raw.get()
-                || Definition::of(&self.raw) == Definition::of(&item.raw)
-                || self.variants.iter().any(|raw| Definition::of(raw) == Definition::of(&item.raw)))
+            && (self.raw.get() == item.raw.get() || Definition::of(&self.raw) == Definition::of(&item.raw))
+    }
+
+    /// Returns whether the definition is approved for connections of single clients.
+    pub(super) fn is_approved_variant(&self, item: &Item) -> bool {
+        let is_it = |raw: &Raw| Definition::of(raw) == Definition::of(&item.raw);
+        self.is_same(item) || self.name == item.key && self.variants.iter().any(is_it)
     }
 
     /// Adds an approved definition; the oldest one makes room.

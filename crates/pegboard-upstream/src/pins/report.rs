@@ -46,7 +46,8 @@ impl WaitingPin {
     /// Returns a name of this form of the tool: another definition has another one.
     pub fn id(&self) -> String {
         let definition = self.definition.as_ref().map_or("", |raw| raw.get());
-        let text = [&self.id, &self.report.tool, self.report.kind.as_str(), definition].join("\n");
+        let place = if self.report.is_variant { "variant" } else { "" };
+        let text = [&self.id, &self.report.tool, self.report.kind.as_str(), place, definition].join("\n");
         digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 

@@ -541,7 +541,7 @@ fn a_definition_of_a_clients_connection_is_approved_beside_that_of_the_list() {
     let (config, tools) = (server(Pinning::Hold), items(&[A, B]));
     let review = |variants: &[&str]| {
         let variants = items(variants);
-        place.open().review(&config, Offered { tools: &tools, variants: &variants }, true)
+        place.open().review(&config, Offered { tools: &tools, variants: &variants, is_of_client: false }, true)
     };
     assert!(review(&[]).reports.is_empty());
     let waits = review(&[A_CHANGED]);
@@ -555,13 +555,19 @@ fn a_definition_of_a_clients_connection_is_approved_beside_that_of_the_list() {
     for variants in [&[A_CHANGED][..], &[]] {
         assert!(review(variants).reports.is_empty(), "both are approved");
     }
-    let own = place.open().review(&config, &items(&[A_CHANGED, B]), false);
-    assert!(own.held.is_empty(), "also where it is compared alone");
+    let others = items(&[A_CHANGED, B]);
+    assert!(place.open().review(&config, Offered::of_client(&others), false).held.is_empty());
+    let held = place.open().review(&config, &others, false).held;
+    assert!(held.contains("a") && held.len() == 1, "the list itself has not changed with it");
     let third = r#"{"name":"a","description":"third"}"#;
     assert_eq!(review(&[third]).reports.len(), 1, "another one is not");
     // A change of the list is one change, also if clients have it already.
     let changed = items(&[third, B]);
-    let both = place.open().review(&config, Offered { tools: &changed, variants: &items(&[third]) }, true);
+    let both = place.open().review(
+        &config,
+        Offered { tools: &changed, variants: &items(&[third]), is_of_client: false },
+        true,
+    );
     assert_eq!((both.reports.len(), both.reports[0].is_variant, both.held.len()), (1, false, 1));
 }
 

@@ -168,7 +168,13 @@ impl Upstream {
     }
 
     /// Returns the catalog connection, waited for as long as a start may take.
-    pub(super) async fn catalog(&self) -> Result<Usable, CallError> {
+    async fn catalog(&self) -> Result<Usable, CallError> {
+        let usable = self.catalog_while(|| true).await?;
+        usable.ok_or_else(|| CallError::NotRunning("it is still starting".into()))
+    }
+
+    /// Returns the catalog connection; `None` if it is not the wanted one any more when it is open.
+    pub(super) async fn catalog_while(&self, is_wanted: impl Fn() -> bool) -> Result<Option<Usable>, CallError> {
         for _ in 0..MAX_REPLACED {
             let mut connection = self.connection.subscribe();
             let ready = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none());
@@ -176,9 +182,12 @@ impl Upstream {
                 Some(ready) => ready,
                 None => self.wait_until_started(connection).instrument(trace::start_span(self.name())).await?,
             };
+            if !is_wanted() {
+                return Ok(None);
+            }
             // In this order: one that is closed after the question was not opened again for the sake of clients.
             if self.use_catalog(&hello) && link.close_reason().is_none() {
-                return Ok(Usable { link, hello, in_use: None });
+                return Ok(Some(Usable { link, hello, in_use: None }));
             }
             self.wait_until_replaced(&link).await;
         }
@@ -220,7 +229,9 @@ impl Upstream {
                     }
                     // It may have gone to sleep after we looked.
                     State::Lazy | State::Idle => self.wake.notify_one(),
-                    State::Starting | State::Ready => {}
+                    // One that is opened again need not wait for its turn.
+                    State::Starting => self.wake.notify_one(),
+                    State::Ready => {}
                 }
                 tokio::select! {
                     _ = connection.changed() => {}

@@ -56,16 +56,22 @@ pub(super) enum LegacySupport {
     Refused,
     /// An attempt failed; the next one is due then. A server that does not answer to that either does not speak it.
     FailedUntil(Instant),
+    /// It does: what fails is a client's connection.
+    Confirmed,
 }
 
 impl LegacySupport {
     /// Returns what is known after an attempt that failed.
     fn after(self, error: &ConnectError) -> Self {
+        let now = Instant::now();
         match self {
+            Self::Refused => self,
+            _ if error.is_wrong_version() && !error.is_silence() => Self::Refused,
+            // An attempt that began together with one that has failed says nothing more.
+            Self::FailedUntil(then) if then > now => self,
+            Self::FailedUntil(_) if error.is_silence() => Self::Refused,
             // A busy machine can be the reason, too.
-            Self::Possible if error.is_silence() => Self::FailedUntil(Instant::now() + RETRY_LEGACY),
-            _ if error.is_wrong_version() => Self::Refused,
-            _ => Self::FailedUntil(Instant::now() + RETRY_LEGACY),
+            _ => Self::FailedUntil(now + RETRY_LEGACY),
         }
     }
 }
@@ -103,16 +109,16 @@ impl Plan {
 impl Upstream {
     /// Returns the connection for a call of this client, opened if necessary.
     pub(super) async fn connection_for(self: &Arc<Self>, client: &CallClient) -> Result<Usable, CallError> {
-        let mut deadline = None;
+        let (mut deadline, mut may_be_own) = (None, true);
         loop {
-            let key = self.connection_key(client);
+            let key = self.connection_key(client, may_be_own);
             if key == ConnectionKey::Catalog {
-                let usable = self.catalog().await?;
                 // A server that has only started now may need another connection for this client.
-                if self.connection_key(client) == ConnectionKey::Catalog {
-                    return Ok(usable);
+                let is_still = || self.connection_key(client, may_be_own) == ConnectionKey::Catalog;
+                match self.catalog_while(is_still).await? {
+                    Some(usable) => return Ok(usable),
+                    None => continue,
                 }
-                continue;
             }
             self.check_not_stopped()?;
             let wanted = self.wanted(key, client);
@@ -123,6 +129,11 @@ impl Upstream {
                     let limit = if full.is_busy { self.config.timeouts.call } else { ROOM_TIMEOUT };
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
                     tokio::time::timeout_at(deadline, self.pool.has_room(wanted)).await.map_err(|_| full)?;
+                    continue;
+                }
+                // It can be served, although it cannot be asked for everything.
+                Err(_) if may_be_own && self.is_own_by_choice() => {
+                    may_be_own = false;
                     continue;
                 }
                 reserved => reserved?,
@@ -141,8 +152,14 @@ impl Upstream {
         }
     }
 
-    /// Returns the key of the connection that a client's calls use.
-    fn connection_key(&self, client: &CallClient) -> ConnectionKey {
+    /// Returns whether a client gets a connection of its own only because the shared one declares too little.
+    fn is_own_by_choice(&self) -> bool {
+        self.config.connections.mode == ConnectionMode::Auto && !self.asks.has_asked()
+    }
+
+    /// Returns the key of the connection that a client's calls use. `may_be_own` is whether the client gets one of its own
+    /// because the shared one declares too little.
+    fn connection_key(&self, client: &CallClient, may_be_own: bool) -> ConnectionKey {
         let catalog = self.hello().map(|hello| hello.era);
         let (Some(catalog), true) = (catalog, self.can_connect_again()) else { return ConnectionKey::Catalog };
         let era = self.era_for(client.era, catalog);
@@ -151,7 +168,8 @@ impl Upstream {
             ConnectionMode::Shared => false,
             // A modern server asks by the result of a call, which has one addressee anyway.
             ConnectionMode::Auto => {
-                era == Era::Legacy && (self.asks.has_asked() || self.is_underdeclared_for(client, catalog))
+                let is_better = || may_be_own && self.is_underdeclared_for(client, catalog);
+                era == Era::Legacy && (self.asks.has_asked() || is_better())
             }
         };
         match is_own {
@@ -170,7 +188,7 @@ impl Upstream {
 
     fn may_speak_legacy(&self) -> bool {
         match *lock(&self.legacy_support) {
-            LegacySupport::Possible => true,
+            LegacySupport::Possible | LegacySupport::Confirmed => true,
             LegacySupport::Refused => false,
             LegacySupport::FailedUntil(then) => then <= Instant::now(),
         }
@@ -247,6 +265,8 @@ impl Upstream {
             Err(error) => {
                 let failure = tokio::select! {
                     failure = self.open_failure(&plan, error) => failure,
+                    () = slot.ending() => return,
+                    () = plan.client_ended() => return,
                     _ = stop.wait_for(|stop| *stop) => return,
                 };
                 return slot.set_failed(failure);
@@ -343,7 +363,12 @@ impl Upstream {
                     // What calls of its clients have changed, the catalog connection may not know.
                     ConnectionKey::Shared(_) => {
                         is_due = kinds.contains(&ListKind::Tools);
-                        self.refresh_lists(link, kinds).await;
+                        let catalog = self.connection.borrow().clone();
+                        match catalog.filter(|_| !slot.declared().covers(self.shared_capabilities())) {
+                            // This one does not list everything.
+                            Some((catalog, _)) => catalog.news.lists_changed(&kinds.into_iter().collect::<Vec<_>>()),
+                            None => self.refresh_lists(link, kinds).await,
+                        }
                     }
                     // A list may hold what its client has told the server: it is not shown to others.
                     _ => {
@@ -420,6 +445,7 @@ impl Upstream {
             _ if !is_other_era => None,
             // What a client has declared may be the reason: its error must not decide for the others.
             Some(_) if !error.is_unknown_protocol() => None,
+            Some(_) if *lock(&self.legacy_support) == LegacySupport::Confirmed => None,
             Some(_) if error.is_silence() => self.probe_legacy(plan).await,
             _ => Some(error),
         };
@@ -451,6 +477,7 @@ impl Upstream {
         let limit = self.open_timeout(plan);
         match tokio::time::timeout(limit, self.open(opening)).await {
             Ok(Ok(connection)) => {
+                *lock(&self.legacy_support) = LegacySupport::Confirmed;
                 connection.close("no longer needed".to_owned()).await;
                 None
             }
@@ -462,7 +489,7 @@ impl Upstream {
     /// Waits a while until a client can have the connection of its calls. One that was given up counts
     /// until its process is gone.
     pub async fn wait_for_room(&self, client: &CallClient) {
-        let wanted = self.wanted(self.connection_key(client), client);
+        let wanted = self.wanted(self.connection_key(client, true), client);
         let _ = tokio::time::timeout(ROOM_TIMEOUT, self.pool.has_room(wanted)).await;
     }
 
@@ -547,17 +574,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_that_is_silent_once_is_tried_again() {
         let later = LegacySupport::FailedUntil(Instant::now() + RETRY_LEGACY);
+        let due = LegacySupport::FailedUntil(Instant::now());
         let (closed, timeout) = (|| ConnectError::Closed("ended".into()), || ConnectError::Timeout(RETRY_LEGACY));
         let check = |before: LegacySupport, error: ConnectError, expected: LegacySupport| {
             assert_eq!(before.after(&error), expected, "{before:?} {error}");
         };
         check(LegacySupport::Possible, closed(), later);
         check(LegacySupport::Possible, timeout(), later);
-        check(later, closed(), LegacySupport::Refused);
-        check(later, timeout(), LegacySupport::Refused);
+        check(due, closed(), LegacySupport::Refused);
+        check(due, timeout(), LegacySupport::Refused);
+        check(later, timeout(), later);
+        check(LegacySupport::Confirmed, timeout(), later);
+        check(LegacySupport::Refused, timeout(), LegacySupport::Refused);
         check(LegacySupport::Possible, ConnectError::Version("9".to_owned()), LegacySupport::Refused);
         let unavailable = || ConnectError::Refused(CallError::Status { status: 503 });
         check(LegacySupport::Possible, unavailable(), later);
-        check(later, unavailable(), later);
+        check(due, unavailable(), later);
     }
 }

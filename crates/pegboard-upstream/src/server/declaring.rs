@@ -34,6 +34,32 @@ pub(super) struct CatalogUse {
     stage: Stage,
 }
 
+/// What the shared connections of a server declare at most: a server can fail because of what is declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DeclaredLimit {
+    /// Everything is declared.
+    #[default]
+    None,
+    /// After a failed start, it is tried whether the server starts with these.
+    Trying(Capabilities),
+    /// The server has started with these, and not with more.
+    Kept(Capabilities),
+}
+
+impl DeclaredLimit {
+    /// Returns the limit after a failed start with `declared`, where the server was listed with `listed` before.
+    fn after_failure(self, declared: Capabilities, listed: Option<Capabilities>) -> Self {
+        let known = listed.unwrap_or_default().intersection(declared);
+        let less = if known == declared { Capabilities::default() } else { known };
+        match self {
+            Self::None if less != declared => Self::Trying(less),
+            // It fails with these, too.
+            Self::None | Self::Trying(_) => Self::None,
+            Self::Kept(kept) => Self::Kept(kept),
+        }
+    }
+}
+
 impl CatalogUse {
     /// Begins the use by a call; returns whether the call can use the connection. One that no client has used is opened
     /// again where it declares less than `wanted`.
@@ -59,7 +85,12 @@ impl CatalogUse {
 impl Upstream {
     /// Returns what the connections that clients share are to declare.
     pub(super) fn shared_capabilities(&self) -> Capabilities {
-        let clients = self.context.clients.current();
+        let clients = match *lock(&self.declared_limit) {
+            DeclaredLimit::None => self.context.clients.current(),
+            DeclaredLimit::Trying(limit) | DeclaredLimit::Kept(limit) => {
+                self.context.clients.current().intersection(limit)
+            }
+        };
         match self.config.connections.mode {
             // The answer would be an empty list for every client.
             ConnectionMode::Shared => clients.without_roots(),
@@ -71,7 +102,25 @@ impl Upstream {
     /// Records a new catalog connection.
     pub(super) fn begin_catalog_use(&self, declared: Capabilities) {
         *lock(&self.catalog_use) = CatalogUse { declared, stage: Stage::Unused };
-        self.set_listed_capabilities(Some(declared));
+        let mut limit = lock(&self.declared_limit);
+        if let DeclaredLimit::Trying(tried) = *limit {
+            let capabilities = tried.names().collect::<Vec<_>>().join(", ");
+            tracing::warn!(server = self.name(), capabilities, "server starts only with fewer capabilities of clients");
+            *limit = DeclaredLimit::Kept(tried);
+        }
+    }
+
+    /// Records that the catalog connection has ended.
+    pub(super) fn end_catalog_use(&self) {
+        *lock(&self.catalog_use) = CatalogUse::default();
+    }
+
+    /// Records a start that failed; returns whether it is to be tried with fewer capabilities at once.
+    pub(super) fn limit_declared(&self, declared: Capabilities) -> bool {
+        let listed = *lock(&self.listed_capabilities);
+        let mut limit = lock(&self.declared_limit);
+        *limit = limit.after_failure(declared, listed);
+        matches!(*limit, DeclaredLimit::Trying(_))
     }
 
     /// Records which capabilities of clients the known lists take into account.
@@ -94,7 +143,11 @@ impl Upstream {
     /// a connection of its own for that reason.
     pub(super) fn is_underdeclared_for(&self, client: &CallClient, catalog: Era) -> bool {
         let own = client.own_key();
-        if own != ConnectionKey::Lease && self.pool.counts().1 > 0 && !self.pool.open(|key| key == own).is_empty() {
+        // A connection for one call has no state that is worth a process.
+        if own == ConnectionKey::Lease {
+            return false;
+        }
+        if self.pool.counts().1 > 0 && !self.pool.open(|key| key == own).is_empty() {
             return true;
         }
         let declared = match catalog {
@@ -138,8 +191,11 @@ impl Upstream {
         link.set_capabilities(wanted.to_raw());
         lock(&self.catalog_use).declared = wanted;
         let kinds = ListKind::ALL.into_iter().filter(|kind| hello.capabilities.has(kind.capability()));
-        self.refresh_lists(link, kinds.collect::<BTreeSet<_>>()).await;
-        self.set_listed_capabilities(Some(wanted));
+        if self.fetch_lists(link, kinds.collect::<BTreeSet<_>>()).await {
+            *lock(&self.listed_capabilities) = Some(wanted);
+        }
+        self.mark_lists_changed();
+        self.context.changed();
     }
 
     /// Waits until clients can be asked for more than when the known lists were made.

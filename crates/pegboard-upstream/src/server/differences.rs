@@ -14,6 +14,7 @@ use crate::{
     connection::{CallError, Link},
     handshake::Hello,
     listing::{self, Item, ListKind, Lists},
+    pins::Offered,
 };
 
 /// Maximum number of differences that are remembered as logged; others are not logged.
@@ -73,7 +74,7 @@ impl Upstream {
             return Ok(());
         };
         let (config, reviewed) = (self.config.clone(), Arc::clone(&offered));
-        let review = move || pins.review(&config, &*reviewed, false);
+        let review = move || pins.review(&config, Offered::of_client(&reviewed), false);
         let review = tokio::task::spawn_blocking(review).await;
         let held: BTreeSet<String> = match review {
             Ok(review) => review.held.into_iter().collect(),

@@ -263,7 +263,8 @@ impl Upstream {
     async fn run_once(&self, era: &mut Option<Era>) -> Ended {
         let limit = self.config.timeouts.connect;
         let mut stop = self.stop.subscribe();
-        let connecting = tokio::time::timeout(limit, self.open_catalog(*era));
+        let declared = self.shared_capabilities();
+        let connecting = tokio::time::timeout(limit, self.open_catalog(*era, declared));
         let connected = tokio::select! {
             connected = connecting => connected,
             _ = stop.wait_for(|stop| *stop) => return Ended::Failed("stopped".to_owned()),
@@ -271,6 +272,9 @@ impl Upstream {
         let connected = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
+                if error.may_be_for_capabilities() && self.limit_declared(declared) {
+                    return Ended::Reconnect;
+                }
                 // A server that exits at `server/discover` is only sent `initialize`.
                 if matches!(error, ConnectError::Closed(_)) && self.is_child() && era.is_none() {
                     *era = Some(Era::Legacy);
@@ -284,7 +288,7 @@ impl Upstream {
                 return self.record_failed_start(ConnectError::Timeout(limit));
             }
         };
-        let CatalogConnection { connection, listening: _listening, declared } = connected;
+        let (connection, _listening) = connected;
         if !declared.covers(self.shared_capabilities()) {
             connection.close("outdated capabilities".to_owned()).await;
             return Ended::Outgrown;
@@ -302,6 +306,8 @@ impl Upstream {
         self.mark_lists_changed();
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.set_state(State::Ready);
+        // After the state: who waits for the lists must see the change that comes with them.
+        self.set_listed_capabilities(Some(declared));
         let mut is_outgrown = false;
         let ended = tokio::select! {
             reason = link.closed() => reason.to_string(),
@@ -324,6 +330,7 @@ impl Upstream {
         let is_expired = link.close_reason().is_some_and(|reason| reason.contains("session expired on the server"));
         link.close(if ended.is_empty() { "idle".to_owned() } else { ended.clone() });
         self.connection.send_replace(None);
+        self.end_catalog_use();
         self.stats.set_pid(None);
         if let Some(process) = process {
             process.stop().await;
@@ -377,9 +384,12 @@ impl Upstream {
     }
 
     /// Connects, listens and lists, in this order, so that no change is missed.
-    async fn open_catalog(&self, era: Option<Era>) -> Result<CatalogConnection, ConnectError> {
+    async fn open_catalog(
+        &self,
+        era: Option<Era>,
+        declared: Capabilities,
+    ) -> Result<(OpenConnection, Listening), ConnectError> {
         self.output.clear();
-        let declared = self.shared_capabilities();
         let opening = Opening {
             era,
             transport: &self.config.transport,
@@ -393,7 +403,7 @@ impl Upstream {
         match listed {
             Ok(lists) => {
                 self.publish(lists).await;
-                Ok(CatalogConnection { connection, listening, declared })
+                Ok((connection, listening))
             }
             Err(error) => {
                 connection.close("cannot list the server's tools".to_owned()).await;
@@ -438,8 +448,20 @@ impl Upstream {
         }
     }
 
-    /// Asks for lists that have changed, and takes them in.
+    /// Asks for lists that have changed, and accepts them.
     pub(super) async fn refresh_lists(&self, link: &Arc<Link>, kinds: BTreeSet<ListKind>) {
+        self.fetch_lists(link, kinds).await;
+        self.mark_lists_changed();
+        self.context.changed();
+        // Several changes at once are one, and a server that changes all the time is listed now and
+        // then.
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+
+    /// Asks for lists and accepts them; returns whether the server has sent all of them.
+    pub(super) async fn fetch_lists(&self, link: &Arc<Link>, kinds: BTreeSet<ListKind>) -> bool {
+        let _fetching = self.fetching.lock().await;
+        let wanted = kinds.len();
         let mut fetched = Lists::clone(&self.lists());
         let mut is_fetched = BTreeSet::new();
         for kind in kinds {
@@ -452,13 +474,10 @@ impl Upstream {
         }
         // Another connection may have brought other lists meanwhile.
         let mut lists = Lists::clone(&self.lists());
+        let has_all = is_fetched.len() == wanted;
         is_fetched.into_iter().for_each(|kind| lists.take_from(&fetched, kind));
         self.publish(lists).await;
-        self.mark_lists_changed();
-        self.context.changed();
-        // Several changes at once are one, and a server that changes all the time is listed now and
-        // then.
-        tokio::time::sleep(LOOK_AGAIN).await;
+        has_all
     }
 
     /// Waits until the server was not called for the configured time.
@@ -476,14 +495,6 @@ impl Upstream {
             }
         }
     }
-}
-
-/// A catalog connection that is ready.
-struct CatalogConnection {
-    connection: OpenConnection,
-    listening: Listening,
-    /// What it declares.
-    declared: Capabilities,
 }
 
 /// The reason why the catalog connection ended.

@@ -26,6 +26,9 @@ use crate::{
 /// tools; others are held where unapproved tools are, and are not offered for approval.
 const MAX_REVIEWED: usize = 1000;
 
+/// Maximum number of further definitions of one tool; the oldest makes room.
+const MAX_VARIANTS: usize = 8;
+
 /// Maximum number of lists of one owner; the oldest makes room.
 const MAX_LISTS: usize = 16;
 
@@ -138,14 +141,21 @@ impl OwnToolLists {
     /// Adds definitions that differ from those of the catalog connection; returns whether one is new.
     pub(super) fn add_variants<'a>(&self, tools: impl Iterator<Item = &'a Item>) -> bool {
         let mut variants = lock(&self.variants);
-        let before = variants.len();
+        let mut is_new = false;
         for tool in tools {
-            let is_known = variants.iter().any(|known| known.key == tool.key && is_same(known, tool));
-            if !is_known && variants.len() < MAX_REVIEWED {
-                variants.push(tool.clone());
+            let of_tool: Vec<usize> = (0..variants.len()).filter(|at| variants[*at].key == tool.key).collect();
+            if of_tool.iter().any(|at| is_same(&variants[*at], tool)) {
+                continue;
             }
+            if of_tool.len() >= MAX_VARIANTS {
+                variants.remove(of_tool[0]);
+            } else if variants.len() >= MAX_REVIEWED {
+                variants.remove(0);
+            }
+            variants.push(tool.clone());
+            is_new = true;
         }
-        variants.len() > before
+        is_new
     }
 
     /// Adds tools to those that are compared; returns whether one is new or has another definition.
@@ -258,6 +268,22 @@ mod tests {
         let shown = OwnTools { tools: items(&["d"]), missing, ..OwnTools::default() }.added_to(&lists);
         let keys: Vec<&str> = shown.tools.iter().map(|item| item.key.as_str()).collect();
         assert_eq!((keys, shown.held.len()), (vec!["b", "d"], 0));
+    }
+
+    #[test]
+    fn definitions_of_a_tool_are_bounded_and_the_newest_ones() {
+        let lists = OwnToolLists::default();
+        let titled = |title: usize| {
+            let raw = raw(&json!({"name": "a", "title": title}));
+            Item { key: "a".to_owned(), raw: raw.into() }
+        };
+        for title in 0..20 {
+            let tool = [titled(title)];
+            assert!(lists.add_variants(tool.iter()) && !lists.add_variants(tool.iter()));
+        }
+        assert!(lists.add_variants(items(&["b"]).iter()));
+        let kept = lists.variants();
+        assert_eq!((kept.len(), kept[0].raw.get()), (MAX_VARIANTS + 1, titled(20 - MAX_VARIANTS).raw.get()));
     }
 
     #[test]

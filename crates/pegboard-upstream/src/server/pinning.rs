@@ -71,7 +71,9 @@ impl Upstream {
         let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= REVIEW_INTERVAL);
         let (config, offered) = (self.config.clone(), self.own_tool_lists.with_reviewed(&lists.offered));
         let variants = self.own_tool_lists.variants();
-        let review = move || pins.review(&config, Offered { tools: &offered, variants: &variants }, may_write);
+        let review = move || {
+            pins.review(&config, Offered { tools: &offered, variants: &variants, is_of_client: false }, may_write)
+        };
         let review = tokio::task::spawn_blocking(review).await;
         let review = review.unwrap_or_else(|_| self.review_failed(&lists));
         self.narrow(lists, review)

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     client::{ClientOwner, ConnectionKey, UpdateSource},
-    subscriptions::set_watched,
+    subscriptions::{SentSubscriptions, set_watched},
 };
 use crate::{
     capabilities::Capabilities,
@@ -73,7 +73,7 @@ pub(super) struct Slot {
     /// The resources that its client has subscribed to, for a modern server.
     pub(super) watched: watch::Sender<BTreeSet<String>>,
     /// The subscriptions that were sent on it. Locked while one is sent, so that they keep their order.
-    pub(super) subscribed: tokio::sync::Mutex<BTreeSet<String>>,
+    pub(super) subscribed: tokio::sync::Mutex<SentSubscriptions>,
     /// Tools that differ here from their approved definition.
     held: Mutex<BTreeSet<String>>,
     /// The capabilities that it declares.
@@ -235,9 +235,10 @@ impl Pool {
         slots.iter().filter(|slot| is_it(slot.key) && !slot.is_ending()).filter_map(open).collect()
     }
 
-    /// Returns what the open connection with this key declares.
+    /// Returns what the connection with this key declares, also while it is opened.
     pub(super) fn declared_on(&self, key: ConnectionKey) -> Option<Capabilities> {
-        self.open_slots(|one| one == key).first().map(|(slot, ..)| *lock(&slot.declared))
+        let slots = lock(&self.slots);
+        slots.iter().find(|slot| slot.key == key && slot.is_usable()).map(|slot| slot.declared())
     }
 
     /// Returns the number of shared connections and of connections of single clients.
@@ -354,6 +355,11 @@ impl Slot {
             SlotState::Failed(_) => false,
         };
         is_alive && !self.is_ending()
+    }
+
+    /// Returns the capabilities that the connection declares.
+    pub(super) fn declared(&self) -> Capabilities {
+        *lock(&self.declared)
     }
 
     /// Records the capabilities that the connection declares.

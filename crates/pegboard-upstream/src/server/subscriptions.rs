@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::ControlFlow,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -123,19 +124,32 @@ impl ClientSubscriptions {
 /// Subscriptions that a server has rejected, by resource.
 pub type Rejected = BTreeMap<String, RpcError>;
 
+/// What was sent on a legacy connection.
+#[derive(Debug, Default)]
+pub(super) struct SentSubscriptions {
+    uris: BTreeSet<String>,
+    /// What the server has rejected. It is not asked again for the sake of others.
+    rejected: Rejected,
+}
+
 /// The subscriptions of clients on a legacy catalog connection.
 #[derive(Debug, Default)]
 pub(super) struct CatalogSubscriptions {
     /// The connection that has them.
     connection: Option<Arc<Hello>>,
-    uris: BTreeSet<String>,
+    sent: SentSubscriptions,
 }
 
 impl Upstream {
     /// Subscribes on the catalog connection to the resources that `wanted` returns, and ends other
     /// subscriptions. Returns when the server has agreed, or was given the time to: of an update before
-    /// that, clients are not notified. Also returns which subscriptions the server has rejected.
-    pub async fn watch_resources(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) -> Rejected {
+    /// that, clients are not notified. Also returns which subscriptions the server has rejected; it is asked again for
+    /// those in `again`.
+    pub async fn watch_resources(
+        &self,
+        wanted: impl Fn() -> BTreeSet<String> + Send + Sync,
+        again: &[String],
+    ) -> Rejected {
         set_watched(&self.watched, &wanted);
         match self.hello().map(|hello| hello.era) {
             Some(Era::Modern) => {
@@ -146,27 +160,37 @@ impl Upstream {
                 }
                 Rejected::default()
             }
-            Some(Era::Legacy) => self.send_catalog_subscriptions(wanted).await,
+            Some(Era::Legacy) => self.send_catalog_subscriptions(wanted, again).await,
             None => Rejected::default(),
         }
     }
 
     /// Sends a legacy server what has changed since the last request, one request after the other: the
     /// server must not get a subscription and its end in another order than they came.
-    async fn send_catalog_subscriptions(&self, wanted: impl Fn() -> BTreeSet<String> + Send + Sync) -> Rejected {
+    async fn send_catalog_subscriptions(
+        &self,
+        wanted: impl Fn() -> BTreeSet<String> + Send + Sync,
+        again: &[String],
+    ) -> Rejected {
         let mut sent = self.catalog_subscriptions.lock().await;
         let Some(hello) = self.hello() else { return Rejected::default() };
         if !sent.connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, &hello)) {
-            *sent = CatalogSubscriptions { connection: Some(hello), uris: BTreeSet::new() };
+            *sent = CatalogSubscriptions { connection: Some(hello), sent: SentSubscriptions::default() };
         }
-        let mut pass = Pass::default();
-        while let Some(changes) = pass.changes(&sent.uris, &wanted()) {
+        let sent = &mut sent.sent;
+        sent.ask_again(again);
+        loop {
+            let changes = sent.changes(&wanted());
+            if changes.is_empty() {
+                return sent.rejected.clone();
+            }
             for change in changes {
                 let outcome = self.call(|_| change.call(self.config.timeouts.call)).await;
-                pass.record(self.name(), change, outcome, &mut sent.uris);
+                if sent.record(self.name(), change, outcome).is_break() {
+                    return sent.rejected.clone();
+                }
             }
         }
-        pass.rejected
     }
 
     /// Notifies the clients of a connection that resources may have changed while the server could not say so.
@@ -180,8 +204,13 @@ impl Upstream {
 
     /// Applies the subscriptions of a client to the open connections beside the catalog connection that
     /// it may use. Returns when the servers have agreed, or were given the time to, and which subscriptions were
-    /// rejected there; `None` if there is no such connection.
-    pub async fn apply_subscriptions(&self, owner: Option<ClientOwner>, era: Era) -> Option<Rejected> {
+    /// rejected there; `None` if no legacy connection is open. The server is asked again for those in `again`.
+    pub async fn apply_subscriptions(
+        &self,
+        owner: Option<ClientOwner>,
+        era: Era,
+        again: &[String],
+    ) -> Option<Rejected> {
         let mut rejected = None;
         for source in sources(owner, era) {
             self.pool.watch(source, || self.subscriptions_on(source));
@@ -193,6 +222,7 @@ impl Upstream {
                     }
                     Era::Legacy => {
                         let mut sent = slot.subscribed.lock().await;
+                        sent.ask_again(again);
                         let here = self.send_subscriptions(&link, &mut sent, source).await;
                         // A client gets updates from the first of them.
                         rejected.get_or_insert(here);
@@ -238,11 +268,11 @@ impl Upstream {
         let Some(source) = slot.key.source() else { return slot.set_open(link, hello) };
         let subscriptions = &self.context.subscriptions;
         let mut sent = slot.subscribed.lock().await;
-        // What the server has rejected is not asked for again.
+        // What could not be sent is not sent again.
         let mut is_tried = None;
         loop {
             let (wanted, version) = subscriptions.versioned(self.name(), source);
-            if *sent == wanted || is_tried == Some(version) {
+            if sent.changes(&wanted).is_empty() || is_tried == Some(version) {
                 let open = || slot.set_open(link, hello);
                 if subscriptions.act_if_unchanged(self.name(), source, version, open) {
                     return;
@@ -253,7 +283,7 @@ impl Upstream {
                 Era::Modern => {
                     // The stream has them when the server has agreed.
                     link.news.watching(&wanted, AGREEING).await;
-                    *sent = wanted;
+                    sent.uris = wanted;
                 }
                 Era::Legacy => _ = self.send_subscriptions(link, &mut sent, source).await,
             }
@@ -265,53 +295,56 @@ impl Upstream {
     async fn send_subscriptions(
         &self,
         link: &Arc<Link>,
-        sent: &mut BTreeSet<String>,
+        sent: &mut SentSubscriptions,
         source: UpdateSource,
     ) -> Rejected {
-        let mut pass = Pass::default();
-        while let Some(changes) = pass.changes(sent, &self.subscriptions_on(source)) {
+        loop {
+            let changes = sent.changes(&self.subscriptions_on(source));
+            if changes.is_empty() {
+                return sent.rejected.clone();
+            }
             for change in changes {
                 let outcome = link.call(change.call(self.config.timeouts.connect)).await;
-                pass.record(self.name(), change, outcome, sent);
+                if sent.record(self.name(), change, outcome).is_break() {
+                    return sent.rejected.clone();
+                }
             }
         }
-        pass.rejected
     }
 }
 
-/// The requests that lead a legacy server from what was sent to what is wanted.
-#[derive(Debug, Default)]
-struct Pass {
-    rejected: Rejected,
-    /// Whether the server cannot be reached: what is left is sent with the next change, or to the next connection.
-    is_cut: bool,
-}
+impl SentSubscriptions {
+    /// Lets the server be asked again for resources that it has rejected.
+    fn ask_again(&mut self, uris: &[String]) {
+        self.rejected.retain(|uri, _| !uris.contains(uri));
+    }
 
-impl Pass {
-    /// Returns the changes that are left; `None` if there are none, or they cannot be sent now.
-    fn changes(&self, sent: &BTreeSet<String>, wanted: &BTreeSet<String>) -> Option<Vec<SubscriptionChange>> {
-        let mut changes = SubscriptionChange::between(sent, wanted);
+    /// Returns the changes that lead to what is wanted, without those that the server has rejected.
+    fn changes(&mut self, wanted: &BTreeSet<String>) -> Vec<SubscriptionChange> {
+        self.rejected.retain(|uri, _| wanted.contains(uri));
+        let mut changes = SubscriptionChange::between(&self.uris, wanted);
         changes.retain(|change| !self.rejected.contains_key(&change.uri));
-        Some(changes).filter(|changes| !changes.is_empty() && !self.is_cut)
+        changes
     }
 
-    /// Records the answer to a change.
-    fn record(
-        &mut self,
-        server: &str,
-        change: SubscriptionChange,
-        outcome: Result<Raw, CallError>,
-        sent: &mut BTreeSet<String>,
-    ) {
-        let Err(error) = outcome else { return change.apply_to(sent) };
+    /// Records the answer to a change. Breaks if the server cannot be reached: what is left is sent with the next change, or
+    /// to the next connection.
+    fn record(&mut self, server: &str, change: SubscriptionChange, outcome: Result<Raw, CallError>) -> ControlFlow<()> {
+        let Err(error) = outcome else {
+            change.apply_to(&mut self.uris);
+            return ControlFlow::Continue(());
+        };
         let method = change.method;
         tracing::debug!(server, %error, method, "subscription rejected by the server");
         match error {
+            CallError::Rpc(error) if change.is_wanted => {
+                self.rejected.insert(change.uri, error);
+            }
             // One that cannot be ended is not asked for again.
-            _ if !change.is_wanted => change.apply_to(sent),
-            CallError::Rpc(error) => _ = self.rejected.insert(change.uri, error),
-            _ => self.is_cut = true,
+            CallError::Rpc(_) => change.apply_to(&mut self.uris),
+            _ => return ControlFlow::Break(()),
         }
+        ControlFlow::Continue(())
     }
 }
 
@@ -388,6 +421,26 @@ mod tests {
         subscriptions.remove("one", bob, Era::Legacy, "x");
         subscriptions.remove("one", bob, Era::Legacy, "a");
         assert!(lock(&subscriptions.0).by_source.is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn rejected_resources_are_asked_for_again_by_their_own_clients_only() {
+        let set = |uris: &[&str]| uris.iter().map(|uri| (*uri).to_owned()).collect::<BTreeSet<_>>();
+        let uris = |changes: &[SubscriptionChange]| changes.iter().map(|one| one.uri.clone()).collect::<Vec<_>>();
+        let rpc = || Err(CallError::Rpc(RpcError::new(RpcError::INVALID_PARAMS, "no")));
+        let mut sent = SentSubscriptions::default();
+        let mut changes = sent.changes(&set(&["a", "b", "c"]));
+        assert_eq!(uris(&changes), ["a", "b", "c"]);
+        let done = Fields::new().to_raw();
+        assert!(sent.record("s", changes.remove(0), Ok(done)).is_continue());
+        assert!(sent.record("s", changes.remove(0), rpc()).is_continue());
+        assert!(sent.record("s", changes.remove(0), Err(CallError::SessionExpired)).is_break());
+        assert_eq!(uris(&sent.changes(&set(&["a", "b", "c", "d"]))), ["c", "d"]);
+        sent.ask_again(&["b".to_owned()]);
+        assert_eq!(uris(&sent.changes(&set(&["a", "b"]))), ["b"]);
+        let mut gone = sent.changes(&set(&[]));
+        assert!(sent.record("s", gone.remove(0), rpc()).is_continue());
+        assert!(sent.changes(&set(&[])).is_empty() && sent.rejected.is_empty());
     }
 
     #[test]

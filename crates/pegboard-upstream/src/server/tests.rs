@@ -646,7 +646,7 @@ async fn many_subscriptions_are_compared_once() {
             reads.fetch_add(1, Ordering::Relaxed);
             wanted.clone()
         };
-        server.watch_resources(read).await;
+        server.watch_resources(read, &[]).await;
         // For streams, for the differences, and to see that there are none left.
         assert_eq!(reads.load(Ordering::Relaxed), 3);
         assert!(lock(&library.subscribed).iter().eq(wanted));

@@ -23,6 +23,7 @@ use super::Outgoing;
 use crate::{
     auth::{self, Bearer},
     connection::{CallError, Link},
+    listing::ListKind,
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -303,9 +304,11 @@ impl HttpClient {
                 Ok(response) if response.status().is_success() && is_event_stream(&response) => {
                     streams += 1;
                     pause = RESUME_AFTER;
-                    if streams > 1 {
-                        // Changes between two streams were not received.
-                        link.news.missed();
+                    match &last_id {
+                        // The server repeats what was not received; but not all servers repeat everything.
+                        Some(_) if streams > 1 => link.news.lists_changed(&ListKind::ALL),
+                        None if streams > 1 => link.news.missed(),
+                        _ => {}
                     }
                     let _ = read_stream(link, response, None, &mut last_id, &mut pause).await;
                 }
@@ -366,7 +369,7 @@ fn is_error_without_id(messages: &[Message]) -> bool {
 
 /// Returns whether a status is an answer that another attempt would not change.
 fn is_refusal(status: StatusCode) -> bool {
-    let is_temporary = matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429);
+    let is_temporary = matches!(status.as_u16(), 401 | 403 | 408 | 409 | 425 | 429);
     status.is_client_error() && !is_temporary
 }
 

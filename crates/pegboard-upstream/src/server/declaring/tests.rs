@@ -26,14 +26,23 @@ struct Picky {
     greetings: Arc<Mutex<Vec<Value>>>,
     /// What was declared in the handshake of this connection.
     declared: Mutex<Fields>,
+    /// A capability with which it does not start.
+    refused: &'static str,
 }
 
 impl Picky {
     fn new(era: Era) -> Self {
-        Self { era, greetings: Arc::default(), declared: Mutex::default() }
+        Self { era, greetings: Arc::default(), declared: Mutex::default(), refused: "" }
     }
 
-    fn greet(&self, declared: Fields) -> Raw {
+    fn greet(&self, declared: Fields) -> Result<Raw, RpcError> {
+        if declared.has(self.refused) {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, "unexpected capability"));
+        }
+        Ok(self.accept(declared))
+    }
+
+    fn accept(&self, declared: Fields) -> Raw {
         lock(&self.greetings).push(serde_json::from_str(declared.to_raw().get()).expect("JSON"));
         *lock(&self.declared) = declared;
         let capabilities = json!({"tools": {}});
@@ -51,8 +60,8 @@ impl LocalServer for Picky {
         let of_request = meta.object("io.modelcontextprotocol/clientCapabilities");
         Box::pin(async move {
             match (method, self.era) {
-                ("initialize", Era::Legacy) => Ok(self.greet(params.object("capabilities").unwrap_or_default())),
-                ("server/discover", Era::Modern) => Ok(self.greet(of_request.unwrap_or_default())),
+                ("initialize", Era::Legacy) => self.greet(params.object("capabilities").unwrap_or_default()),
+                ("server/discover", Era::Modern) => self.greet(of_request.unwrap_or_default()),
                 ("tools/list", _) => {
                     let declared = of_request.unwrap_or_else(|| lock(&self.declared).clone());
                     let names = ["a"].into_iter().chain(declared.iter().map(|(name, _)| name));
@@ -67,7 +76,7 @@ impl LocalServer for Picky {
 
     fn another(&self) -> Option<Arc<dyn LocalServer>> {
         let greetings = Arc::clone(&self.greetings);
-        Some(Arc::new(Self { era: self.era, greetings, declared: Mutex::default() }))
+        Some(Arc::new(Self { era: self.era, greetings, declared: Mutex::default(), refused: self.refused }))
     }
 }
 
@@ -79,7 +88,10 @@ struct Scene {
 
 impl Scene {
     fn new(era: Era, mode: ConnectionMode, options: FleetOptions) -> Self {
-        let server = Picky::new(era);
+        Self::of(Picky::new(era), mode, options)
+    }
+
+    fn of(server: Picky, mode: ConnectionMode, options: FleetOptions) -> Self {
         let greetings = Arc::clone(&server.greetings);
         let mut config = ServerConfig::new("s", TransportConfig::Local(Arc::new(server)));
         config.connections.mode = mode;
@@ -91,8 +103,12 @@ impl Scene {
         Arc::clone(&self.fleet.servers()[0])
     }
 
+    /// Notes a client, and waits until servers are listed for it; returns whether there was anything to wait for.
     async fn note(&self, capabilities: Value) -> bool {
-        self.fleet.note_client(&raw(&capabilities), LIMIT).await
+        self.fleet.note_client(&raw(&capabilities));
+        let is_declaring = self.fleet.is_declaring();
+        self.fleet.wait_until_declared().await;
+        is_declaring
     }
 
     fn greetings(&self) -> Vec<Value> {
@@ -271,4 +287,50 @@ async fn a_server_that_fails_to_start_again_keeps_nobody_waiting() {
     let began = tokio::time::Instant::now();
     assert!(scene.note(roots()).await);
     assert_eq!((began.elapsed(), server.running_calls()), (Duration::ZERO, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_start_with_a_capability_is_not_told_of_it() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Picky { refused: "sampling", ..Picky::new(era) };
+        let scene = Scene::of(server, ConnectionMode::Auto, FleetOptions::default());
+        scene.ready().await;
+        scene.note(json!({"sampling": {}})).await;
+        let began = tokio::time::Instant::now();
+        assert!(scene.fleet.restart("s", Duration::ZERO).await);
+        scene.ready().await;
+        assert_eq!((scene.greetings().last(), began.elapsed()), (Some(&json!({})), Duration::ZERO), "{era:?}");
+        scene.call(1, json!({})).await;
+    }
+}
+
+#[test]
+fn a_failed_start_is_tried_once_with_less() {
+    let [nothing, roots, both] =
+        [&[][..], &["roots"], &["roots", "sampling"]].map(|names: &[&str]| Capabilities::named(names.iter().copied()));
+    let check = |before: DeclaredLimit, declared, listed, expected| {
+        assert_eq!(before.after_failure(declared, listed), expected, "{before:?} {declared:?}");
+    };
+    check(DeclaredLimit::None, both, Some(roots), DeclaredLimit::Trying(roots));
+    check(DeclaredLimit::None, both, None, DeclaredLimit::Trying(nothing));
+    check(DeclaredLimit::None, roots, Some(both), DeclaredLimit::Trying(nothing));
+    check(DeclaredLimit::None, nothing, None, DeclaredLimit::None);
+    check(DeclaredLimit::Trying(roots), roots, Some(roots), DeclaredLimit::None);
+    check(DeclaredLimit::Kept(roots), roots, Some(roots), DeclaredLimit::Kept(roots));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_not_rejected_for_what_they_could_be_asked_for() {
+    let mut config = ServerConfig::new("s", TransportConfig::Local(Arc::new(Picky::new(Era::Legacy))));
+    config.connections.max = 1;
+    let (fleet, _notices) = Fleet::start(vec![config], Vec::new());
+    let scene = Scene { fleet, greetings: Arc::default() };
+    scene.ready().await;
+    scene.call(1, json!({})).await;
+    let sampling = json!({"sampling": {}});
+    scene.note(sampling.clone()).await;
+    for session in 2..5 {
+        scene.call(session, sampling.clone()).await;
+    }
+    assert_eq!(scene.server().pool.counts(), (0, 1), "the others use the shared connection");
 }

@@ -39,6 +39,7 @@ impl Place {
             subscriptions: ClientSubscriptions::default(),
             clients: crate::capabilities::ClientCapabilities::default(),
             first_client_wait: std::time::Duration::ZERO,
+            declaring: watch::Sender::new(0),
         };
         Upstream::new(config, Arc::new(context))
     }
