@@ -14,6 +14,9 @@ use crate::{
 const SUMMED: [&str; 5] =
     ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "server_tool_use"];
 
+/// The key of arguments that are not an object, in the place of their input.
+const INVALID_INPUT: &str = "INVALID_JSON";
+
 /// A block of the current round.
 #[derive(Debug)]
 struct BlockState {
@@ -41,15 +44,25 @@ impl BlockState {
         call_of(&Value::Object(self.block.clone()), self.arguments.clone())
     }
 
-    /// Returns the block as JSON, with the arguments as they were written.
+    /// Returns the block as JSON, with the arguments as they were written where they are an object.
     fn to_json(&self) -> String {
         let fields = self.block.iter().map(|(key, value)| match key.as_str() {
-            "input" if !self.arguments.trim().is_empty() => format!("\"input\":{}", self.arguments),
-            // Some providers write calls without arguments in this way, but do not accept them.
+            "input" if self.is_call() || !self.arguments.trim().is_empty() => format!("\"input\":{}", self.input()),
             "input" if !value.is_object() => "\"input\":{}".to_owned(),
             key => format!("{}:{value}", quoted(key)),
         });
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    }
+
+    /// Returns the arguments as JSON. The provider accepts only objects: anything else would break the history for good.
+    fn input(&self) -> String {
+        match serde_json::from_str::<Value>(&self.arguments) {
+            Ok(Value::Object(_)) => self.arguments.clone(),
+            // Some providers write calls without arguments in this way, but do not accept them.
+            Ok(Value::Null) => "{}".to_owned(),
+            _ if ["", "\"\""].contains(&self.arguments.trim()) => "{}".to_owned(),
+            _ => json!({(INVALID_INPUT): self.arguments}).to_string(),
+        }
     }
 
     /// Returns whether the provider accepts the block in a history.

@@ -589,3 +589,42 @@ fn calls_of_messages_in_odd_forms() {
         }
     }
 }
+
+#[test]
+fn arguments_that_are_not_an_object_leave_valid_items() {
+    for written in [r#"{"query": "ma"#, r#"{"name": "send_mail", "arguments": {"to": }}"#, "[1]", "x"] {
+        for name in [SEARCH, CALL, "send_mail"] {
+            let mut events = message_events(&json!({}), &[written], true, name);
+            events.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}));
+            events.push(json!({"type": "message_stop"}));
+            let spliced = splice(WireName::Messages, &[events]);
+            let round = &spliced.rounds[0];
+            let item: Value = serde_json::from_str(&round.items[0]).expect("JSON");
+            assert_eq!(item["content"][0]["input"], json!({"INVALID_JSON": written}), "{name}");
+            let hidden = usize::from(name != "send_mail");
+            assert_eq!((round.hidden.len(), round.client_calls), (hidden, 1 - hidden), "{name}");
+            let mut calls = calls_of(WireName::Messages.wire());
+            for call in round.hidden.iter().cloned() {
+                assert!(calls.answer(call).is_error, "{name} {written}");
+            }
+        }
+    }
+    // On the other wires, arguments are texts.
+    let written = r#"{"query": "ma"#;
+    let mut call = function_call("s1", SEARCH, &json!({}));
+    call["arguments"] = written.into();
+    let events = [created("r0"), item_event("done", 0, &call), response("r0", "completed", json!([call]))];
+    let spliced = splice(WireName::Responses, &[events.to_vec()]);
+    let item: Value = serde_json::from_str(&spliced.rounds[0].items[0]).expect("JSON");
+    assert_eq!(item["arguments"], written);
+    let function = json!({"name": SEARCH, "arguments": written});
+    let events = [
+        delta(json!({"tool_calls": [{"index": 0, "id": "s1", "type": "function", "function": function}]})),
+        finish("tool_calls"),
+        usage(),
+        done(),
+    ];
+    let spliced = splice(WireName::Chat, &[events.to_vec()]);
+    let item: Value = serde_json::from_str(&spliced.rounds[0].items[0]).expect("JSON");
+    assert_eq!(item["tool_calls"][0]["function"]["arguments"], written);
+}
