@@ -126,12 +126,83 @@ pub(crate) fn pass_response(response: reqwest::Response) -> Response<Body> {
     Response::from_parts(parts, Body::new(body))
 }
 
-/// Returns the response of a provider with its body, which was read.
-pub(crate) fn pass_response_with(response: &reqwest::Response, body: Vec<u8>) -> Response<Body> {
-    let mut passed = Response::new(Body::from(body));
-    *passed.status_mut() = response.status();
-    *passed.headers_mut() = end_to_end(response.headers());
-    passed
+/// The body of an error of a provider, as far as it was read.
+#[derive(Debug)]
+pub(crate) struct ReadError {
+    body: Vec<u8>,
+    end: ReadEnd,
+}
+
+/// The reason why the reading of an error has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadEnd {
+    Whole,
+    /// More follows than is read.
+    Limit,
+    /// The connection was closed early.
+    Cut,
+}
+
+impl ReadError {
+    /// Returns the body; `None` if it was not read as a whole.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        (self.end == ReadEnd::Whole).then_some(&self.body)
+    }
+
+    /// Returns the body; `None` if it was not read as a whole.
+    pub(crate) fn into_whole(self) -> Option<Vec<u8>> {
+        (self.end == ReadEnd::Whole).then_some(self.body)
+    }
+}
+
+/// Reads the body of an error of a provider until it has more than `limit` bytes.
+pub(crate) async fn read_error(response: &mut reqwest::Response, limit: usize) -> ReadError {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return ReadError { body, end: ReadEnd::Whole },
+            Err(_) => return ReadError { body, end: ReadEnd::Cut },
+        }
+        if body.len() > limit {
+            return ReadError { body, end: ReadEnd::Limit };
+        }
+    }
+}
+
+/// Returns the response of a provider whose body was read, at least its beginning.
+pub(crate) fn pass_refusal(response: reqwest::Response, read: ReadError) -> Response<Body> {
+    let (head, rest) = pass_response(response).into_parts();
+    let rest = match read.end {
+        ReadEnd::Whole => return Response::from_parts(head, Body::from(read.body)),
+        ReadEnd::Limit => Some(rest),
+        ReadEnd::Cut => None,
+    };
+    Response::from_parts(head, Body::new(RefusalBody { read: Some(read.body.into()), rest }))
+}
+
+/// The body of a refusal: what was read of it, and what follows; `None` if it is cut there.
+struct RefusalBody {
+    read: Option<Bytes>,
+    rest: Option<Body>,
+}
+
+impl HttpBody for RefusalBody {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        if let Some(read) = self.read.take() {
+            return Poll::Ready(Some(Ok(Frame::data(read))));
+        }
+        match &mut self.rest {
+            Some(rest) => Pin::new(rest).poll_frame(context).map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+            None => Poll::Ready(Some(Err(RequestError::Incomplete.into()))),
+        }
+    }
 }
 
 /// The body of a client's request on its way to the provider. It fails beyond the limit.

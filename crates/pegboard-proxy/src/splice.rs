@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    http::{HeaderMap, Response, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
 };
 use pegboard_core::estimate_tokens;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::{
     calls::{Calls, Delivery},
     conversation::{self, Conversations, Declared, History, Link, Turn},
     error::{self, RequestError},
-    forward::{self, Disconnected, Outgoing, StreamSender, Upstream},
+    forward::{self, Disconnected, Outgoing, ReadError, StreamSender, Upstream},
     references::References,
     report::{Counters, Report},
     request::{self, Template},
@@ -33,6 +33,9 @@ const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// Maximum size of an error of the provider that is read.
 const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// The error in place of one of a hidden round that cannot be passed on.
+const HIDDEN_ERROR: &str = "the provider rejected a request for found tools";
 
 /// What the model has said in the rounds of one turn that the client does not see.
 #[derive(Debug, Default)]
@@ -85,7 +88,7 @@ pub(crate) struct Exchange {
 struct Asked {
     response: reqwest::Response,
     /// The body of the response, if the provider has refused the request.
-    refusal: Option<Vec<u8>>,
+    refusal: Option<ReadError>,
 }
 
 impl HiddenTurn {
@@ -130,7 +133,7 @@ impl Exchange {
         let Asked { response, refusal } = self.ask().await?;
         if !response.status().is_success() {
             let mut passed = match refusal {
-                Some(body) => forward::pass_response_with(&response, body),
+                Some(refusal) => forward::pass_refusal(response, refusal),
                 None => forward::pass_response(response),
             };
             self.report.mark_response(&mut passed);
@@ -155,7 +158,8 @@ impl Exchange {
     async fn ask(&mut self) -> Result<Asked, RequestError> {
         let asked = self.send().await?;
         let had_references = self.has_references();
-        let is_adapted = asked.refusal.as_ref().is_some_and(|error| self.adapt(error));
+        let whole = asked.refusal.as_ref().and_then(ReadError::whole);
+        let is_adapted = whole.is_some_and(|error| self.adapt(error));
         if !is_adapted {
             return Ok(asked);
         }
@@ -183,7 +187,7 @@ impl Exchange {
             self.references.accept(self.route, &self.model);
         }
         let refusal = match response.status() {
-            StatusCode::BAD_REQUEST => Some(forward::read_answer(&mut response, MAX_ERROR_BYTES).await?),
+            StatusCode::BAD_REQUEST => Some(forward::read_error(&mut response, MAX_ERROR_BYTES).await),
             _ => None,
         };
         Ok(Asked { response, refusal })
@@ -333,19 +337,28 @@ impl Exchange {
     }
 
     /// Returns the error of a hidden round in the form of the route.
-    async fn hidden_error(&self, response: &mut reqwest::Response, refusal: Option<Vec<u8>>) -> Value {
+    async fn hidden_error(&self, response: &mut reqwest::Response, refusal: Option<ReadError>) -> Value {
         let status = response.status();
-        let body = match refusal {
-            Some(body) => body,
-            None => forward::read_answer(response, MAX_ERROR_BYTES).await.unwrap_or_default(),
+        let read = match refusal {
+            Some(refusal) => refusal,
+            None => forward::read_error(response, MAX_ERROR_BYTES).await,
         };
-        match serde_json::from_slice::<Value>(&body) {
+        match serde_json::from_slice::<Value>(read.whole().unwrap_or_default()) {
             Ok(error) if error.is_object() && error.get("error").is_some() => error,
             _ => {
                 let status = if status.is_success() { StatusCode::BAD_GATEWAY } else { status };
-                error::body(self.route, status, "the provider rejected a request for found tools")
+                error::body(self.route, status, HIDDEN_ERROR)
             }
         }
+    }
+
+    /// Returns the body of a refusal in a hidden round for an answer that is not streamed.
+    fn refusal_body(&self, refusal: ReadError, status: StatusCode, headers: &mut HeaderMap) -> Vec<u8> {
+        refusal.into_whole().unwrap_or_else(|| {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.remove(header::CONTENT_ENCODING);
+            error::body(self.route, status, HIDDEN_ERROR).to_string().into_bytes()
+        })
     }
 
     /// Counts an answer that has ended with an error, if the client does not see its last round.
@@ -365,9 +378,9 @@ impl Exchange {
     async fn answer_rounds(&mut self, mut response: reqwest::Response) -> Result<Response<Body>, RequestError> {
         let mut refusal = None;
         loop {
-            let (status, headers) = (response.status(), response.headers().clone());
+            let (status, mut headers) = (response.status(), response.headers().clone());
             let body = match refusal.take() {
-                Some(body) => body,
+                Some(refusal) => self.refusal_body(refusal, status, &mut headers),
                 None => forward::read_answer(&mut response, MAX_ANSWER_BYTES).await?,
             };
             if status.is_success() && is_encoded(&headers) {
@@ -505,3 +518,6 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
+
+#[cfg(test)]
+mod tests;
