@@ -45,10 +45,8 @@ impl References {
     /// whether it does. An error that mentions references counts. Any other one counts only until references were accepted
     /// once, and not if it is about the length of the prompt or about the account.
     pub(crate) fn reject(&self, route: Route, model: &str, error: &str) -> bool {
-        let error = error.to_lowercase();
-        let has_any = |terms: &[&str]| terms.iter().any(|term| error.contains(term));
         let is_accepted = self.lock().get(&(route, model.to_owned())) == Some(&Support::Accepted);
-        let is_rejected = has_any(&TERMS) || (!is_accepted && !has_any(&UNRELATED));
+        let is_rejected = are_named(error) || (!is_accepted && !has_any(error, &UNRELATED));
         if is_rejected {
             self.remember(route, model, Support::Rejected);
         }
@@ -77,6 +75,16 @@ impl References {
         // Entries are only inserted and removed whole, so that poison does not matter.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether an error mentions references.
+pub(crate) fn are_named(error: &str) -> bool {
+    has_any(error, &TERMS)
+}
+
+fn has_any(error: &str, terms: &[&str]) -> bool {
+    let error = error.to_lowercase();
+    terms.iter().any(|term| error.contains(term))
 }
 
 #[cfg(test)]

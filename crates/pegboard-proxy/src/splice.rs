@@ -14,7 +14,7 @@ use crate::{
     conversation::{self, Conversations, Declared, History, Link, Turn},
     error::{self, RequestError},
     forward::{self, Disconnected, Outgoing, ReadError, StreamSender, Upstream},
-    references::References,
+    references::{self, References},
     report::{Counters, Report},
     request::{self, Template},
     route::Route,
@@ -91,6 +91,15 @@ struct Asked {
     refusal: Option<ReadError>,
 }
 
+/// What was changed in a request that the provider had refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// References to tools were replaced by their definitions.
+    References,
+    /// The history was changed because of lost turns.
+    History,
+}
+
 impl HiddenTurn {
     /// Begins a turn with items that the client does not see.
     pub(crate) fn starting_with(items: Vec<String>) -> Self {
@@ -157,15 +166,11 @@ impl Exchange {
     /// form, once for each answer.
     async fn ask(&mut self) -> Result<Asked, RequestError> {
         let asked = self.send().await?;
-        let had_references = self.has_references();
         let whole = asked.refusal.as_ref().and_then(ReadError::whole);
-        let is_adapted = whole.is_some_and(|error| self.adapt(error));
-        if !is_adapted {
-            return Ok(asked);
-        }
+        let Some(change) = whole.and_then(|error| self.adapt(error)) else { return Ok(asked) };
         self.counters.of(self.route).retries += 1;
         let again = self.send().await?;
-        if had_references && again.refusal.is_some() {
+        if change == Change::References && again.refusal.is_some() {
             // They were not the reason.
             self.references.forget(self.route, &self.model);
         }
@@ -198,27 +203,37 @@ impl Exchange {
         self.declared.iter().any(|tool| self.wire.is_deferred(&tool.definition))
     }
 
-    /// Changes the request so that it does not have what this error is about; returns whether it is to be sent again.
-    fn adapt(&mut self, error: &[u8]) -> bool {
+    /// Changes the request so that it does not have what this error is about; returns what was changed if it is to be sent
+    /// again.
+    fn adapt(&mut self, error: &[u8]) -> Option<Change> {
         let text = String::from_utf8_lossy(error);
+        let may_retry = !std::mem::replace(&mut self.is_retried, true);
+        // Before references, unless they are named: lost turns are the more likely reason.
+        if may_retry && !references::are_named(&text) && self.repair_history(error).is_some() {
+            return Some(Change::History);
+        }
         let is_rejection = self.has_references() && self.references.reject(self.route, &self.model, &text);
         if is_rejection {
             tracing::warn!(route = self.route.as_str(), model = self.model, "references to tools rejected");
         }
-        if std::mem::replace(&mut self.is_retried, true) {
-            return false;
+        if !may_retry {
+            return None;
         }
-        if is_rejection {
-            return self.give_up_references().is_some();
+        match is_rejection {
+            true => self.give_up_references().map(|()| Change::References),
+            false => self.repair_history(error).map(|()| Change::History),
         }
-        let error = serde_json::from_slice::<Value>(error).ok().filter(|_| self.report.is_miss);
-        let repaired = error.and_then(|error| self.wire.repaired(&self.history.text, &error));
-        let Some(repaired) = repaired else { return false };
+    }
+
+    /// Changes the history of a request with lost turns; `None` if they are not the reason of this error.
+    fn repair_history(&mut self, error: &[u8]) -> Option<()> {
+        let error = serde_json::from_slice::<Value>(error).ok().filter(|_| self.report.is_miss)?;
+        let repaired = self.wire.repaired(&self.history.text, &error)?;
         self.history.text = repaired.history;
         if let Some((key, value)) = repaired.field {
             self.template.set(key, value);
         }
-        true
+        Some(())
     }
 
     /// Replaces references to tools by their definitions. From now on, the model calls found tools through `call_tool`.

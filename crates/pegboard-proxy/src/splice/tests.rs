@@ -107,7 +107,7 @@ fn said(is_streamed: bool, stop: &str, blocks: &[Value]) -> Vec<u8> {
 }
 
 fn searched(is_streamed: bool) -> Vec<u8> {
-    let search = json!({"type": "tool_use", "id": "s1", "name": "search_tools", "input": {"query": "tool"}});
+    let search = json!({"type": "tool_use", "id": "s1", "name": "search_tools", "input": {"query": "weather forecast"}});
     said(is_streamed, "tool_use", &[search])
 }
 
@@ -117,7 +117,8 @@ fn done(is_streamed: bool) -> Vec<u8> {
 
 fn request(model: &str, is_streamed: bool, messages: Value) -> Value {
     let tool = |at| json!({"name": format!("tool_{at}"), "description": "A tool", "input_schema": {"type": "object"}});
-    let tools: Vec<Value> = (0..40).map(tool).collect();
+    let mut tools: Vec<Value> = (0..40).map(tool).collect();
+    tools[7]["description"] = "Weather forecast of a city".into();
     json!({"model": model, "max_tokens": 9, "stream": is_streamed, "messages": messages, "tools": tools})
 }
 
@@ -183,5 +184,51 @@ async fn refusals_that_are_not_read_as_a_whole_pass() {
             assert!(got.text().contains(HIDDEN_ERROR), "{}", got.text());
             assert_eq!(upstreams.asked().len(), 2);
         }
+    }
+}
+
+/// Returns messages with thinking in an open loop, whose hidden turns are lost.
+fn lost_loop() -> Value {
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "S"});
+    let call = json!({"type": "tool_use", "id": "c1", "name": "tool_1", "input": {}});
+    let result = json!({"type": "tool_result", "tool_use_id": "c1", "content": "ok"});
+    json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [thinking, call]},
+        {"role": "user", "content": [result]}
+    ])
+}
+
+/// An error about thinking whose hidden turns are lost.
+const BOUND: &str = "messages.1.content.0: this `thinking` block is bound to a different conversation";
+
+fn thinking_request(model: &str, is_streamed: bool) -> Value {
+    let mut body = request(model, is_streamed, lost_loop());
+    body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+    body
+}
+
+#[tokio::test]
+async fn lost_thinking_is_repaired_where_references_are_declared() {
+    for is_streamed in [false, true] {
+        // References are declared by the first search, and the error of its round is about them.
+        let search = searched(is_streamed);
+        let reference = refused("tools.1: `defer_loading`: Extra inputs are not permitted");
+        let upstreams = Upstreams::start(vec![search, reference, done(is_streamed)]).await;
+        let got = send(&upstreams.proxy(), &thinking_request(REFERENCES, is_streamed)).await;
+        assert!(got.status == 200 && got.text().contains("Done."), "{}", got.text());
+        assert_eq!(upstreams.asked()[2]["thinking"]["type"], "enabled");
+        assert!(!upstreams.asked()[2].to_string().contains("defer_loading"));
+
+        // This one is about the lost turns.
+        let upstreams = Upstreams::start(vec![searched(is_streamed), refused(BOUND), done(is_streamed)]).await;
+        let proxy = upstreams.proxy();
+        let got = send(&proxy, &thinking_request(REFERENCES, is_streamed)).await;
+        assert!(got.status == 200 && got.text().contains("Done."), "{}", got.text());
+        assert!(got.is_whole);
+        let asked = upstreams.asked();
+        assert_eq!(asked[2]["thinking"], json!({"type": "disabled"}));
+        assert!(!asked[2]["messages"].to_string().contains("signature"), "{}", asked[2]["messages"]);
+        assert!(asked[2].to_string().contains("defer_loading"), "references are still declared");
     }
 }
