@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, header};
 use pegboard_discovery::ToolDefinition;
+use serde_json::Value;
 
 use crate::{
     calls::{Calls, Delivery, HeldCall},
@@ -63,6 +64,18 @@ impl Template {
             self.bytes += value.len();
             *field = Field::Raw(value.into());
         }
+    }
+
+    /// Removes a field.
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.fields.retain(|(known, _)| known != key);
+    }
+
+    /// Returns the value of a field as the client wrote it; `None` if it is missing or `null`.
+    pub(crate) fn value(&self, key: &str) -> Option<Value> {
+        let (_, field) = self.fields.iter().find(|(known, _)| known == key)?;
+        let Field::Raw(raw) = field else { return None };
+        serde_json::from_str(raw).ok().filter(|value: &Value| !value.is_null())
     }
 
     /// Returns the request with this history, further items at its end, and tools. `field` replaces another one.
@@ -307,7 +320,7 @@ pub(crate) fn prepare_headers(headers: &mut axum::http::HeaderMap) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::{

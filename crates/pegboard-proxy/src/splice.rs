@@ -170,11 +170,16 @@ impl Exchange {
         let Some(change) = whole.and_then(|error| self.adapt(error)) else { return Ok(asked) };
         self.counters.of(self.route).retries += 1;
         let again = self.send().await?;
-        if change == Change::References && again.refusal.is_some() {
-            // They were not the reason.
-            self.references.forget(self.route, &self.model);
+        match change {
+            _ if again.refusal.is_none() => Ok(again),
+            Change::References => {
+                // They were not the reason.
+                self.references.forget(self.route, &self.model);
+                Ok(again)
+            }
+            // The client does not know the repaired request.
+            Change::History => Ok(asked),
         }
-        Ok(again)
     }
 
     async fn send(&self) -> Result<Asked, RequestError> {
@@ -228,10 +233,13 @@ impl Exchange {
     /// Changes the history of a request with lost turns; `None` if they are not the reason of this error.
     fn repair_history(&mut self, error: &[u8]) -> Option<()> {
         let error = serde_json::from_slice::<Value>(error).ok().filter(|_| self.report.is_miss)?;
-        let repaired = self.wire.repaired(&self.history.text, &error)?;
+        let repaired = self.wire.repaired(&self.history.text, &|key| self.template.value(key), &error)?;
         self.history.text = repaired.history;
-        if let Some((key, value)) = repaired.field {
-            self.template.set(key, value);
+        for (key, value) in repaired.fields {
+            match value {
+                Some(value) => self.template.set(key, &value),
+                None => self.template.remove(key),
+            }
         }
         Some(())
     }

@@ -73,6 +73,8 @@ pub enum Check {
     ThinkingDropped,
     /// Anthropic: the prefix that a thinking block was made behind, for models that bind it.
     ThinkingBinding,
+    /// Anthropic: edits of thinking only where thinking is on.
+    ThinkingEdits,
     /// Messages of the role `system` where the provider allows them.
     SystemPlacement,
     /// The script's `forbidden_schemas`. Recorded, not refused.
@@ -85,7 +87,7 @@ pub enum Check {
 
 impl Check {
     /// All checks with their names in a script.
-    pub const ALL: [(Check, &str); 29] = [
+    pub const ALL: [(Check, &str); 30] = [
         (Check::Required, "required"),
         (Check::Auth, "auth"),
         (Check::Endpoint, "endpoint"),
@@ -111,6 +113,7 @@ impl Check {
         (Check::ThinkingSignature, "thinking_signature"),
         (Check::ThinkingDropped, "thinking_dropped"),
         (Check::ThinkingBinding, "thinking_binding"),
+        (Check::ThinkingEdits, "thinking_edits"),
         (Check::SystemPlacement, "system_placement"),
         (Check::ForbiddenSchema, "forbidden_schema"),
         (Check::StablePrefix, "stable_prefix"),

@@ -439,6 +439,19 @@ fn thoughts_come_back_as_they_were() {
 }
 
 #[test]
+fn edits_of_thoughts_need_them() {
+    let edits =
+        |thinking: Value, kind: &str| json!({"thinking": thinking, "context_management": {"edits": [{"type": kind}]}});
+    for on in [json!({"type": "enabled", "budget_tokens": 1024}), json!({"type": "adaptive"})] {
+        accepted(MESSAGES, edits(on, "clear_thinking_20251015"));
+    }
+    for off in [json!({"type": "disabled"}), Value::Null] {
+        accepted(MESSAGES, edits(off.clone(), "clear_tool_uses_20250919"));
+        refused(Check::ThinkingEdits, MESSAGES, edits(off, "clear_thinking_20251015"));
+    }
+}
+
+#[test]
 fn thoughts_are_bound_to_what_came_before() {
     let (script, messages) = thoughtful();
     let first = with(MESSAGES, json!({"model": "claude-fable-5-1", "tools": [tool("x")], "system": "be brief"}));

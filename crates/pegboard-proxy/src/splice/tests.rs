@@ -107,7 +107,8 @@ fn said(is_streamed: bool, stop: &str, blocks: &[Value]) -> Vec<u8> {
 }
 
 fn searched(is_streamed: bool) -> Vec<u8> {
-    let search = json!({"type": "tool_use", "id": "s1", "name": "search_tools", "input": {"query": "weather forecast"}});
+    let search =
+        json!({"type": "tool_use", "id": "s1", "name": "search_tools", "input": {"query": "weather forecast"}});
     said(is_streamed, "tool_use", &[search])
 }
 
@@ -231,4 +232,22 @@ async fn lost_thinking_is_repaired_where_references_are_declared() {
         assert!(!asked[2]["messages"].to_string().contains("signature"), "{}", asked[2]["messages"]);
         assert!(asked[2].to_string().contains("defer_loading"), "references are still declared");
     }
+}
+
+#[tokio::test]
+async fn the_first_refusal_is_that_of_the_client_s_request() {
+    let upstreams = Upstreams::start(vec![refused(BOUND), refused("another error")]).await;
+    let mut body = thinking_request(CONSTANT, true);
+    body["context_management"] = json!({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]});
+    let got = send(&upstreams.proxy(), &body).await;
+    assert!(got.status == 400 && got.text().contains("bound to a different"), "{}", got.text());
+    let asked = upstreams.asked();
+    assert_eq!((asked[0]["context_management"].is_object(), asked[1].get("context_management")), (true, None));
+    // A request that cannot be changed is not sent again.
+    let upstreams = Upstreams::start(vec![refused(BOUND)]).await;
+    let mut body = thinking_request(CONSTANT, true);
+    body["thinking"] = json!({"type": "disabled"});
+    body["messages"][1]["content"].as_array_mut().expect("blocks").remove(0);
+    assert_eq!(send(&upstreams.proxy(), &body).await.status, 400);
+    assert_eq!(upstreams.asked().len(), 1);
 }

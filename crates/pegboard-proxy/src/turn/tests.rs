@@ -415,7 +415,7 @@ fn lost_answers_are_added_beside_those_of_the_client() {
     let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "ok"}).to_string();
     let check = |history: &str, message: &str, expected: Option<&str>| {
         let error = json!({"error": {"message": message}});
-        let repaired = WireName::Responses.wire().repaired(history, &error).map(|repaired| repaired.history);
+        let repaired = WireName::Responses.wire().repaired(history, &|_| None, &error).map(|repaired| repaired.history);
         assert_eq!(repaired.is_some(), expected.is_some(), "{history} {message}");
         let added = repaired.as_deref().and_then(|repaired| repaired.strip_suffix(&format!(",{history}")));
         let added: Option<Value> = added.and_then(|added| serde_json::from_str(added).ok());

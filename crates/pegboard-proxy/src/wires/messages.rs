@@ -24,6 +24,9 @@ const BUILT_IN: [&str; 8] =
 /// Blocks of thinking, which are valid only behind an unchanged history.
 const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
 
+/// The key of the management of the context.
+const CONTEXT: &str = "context_management";
+
 const DEFERRED: &str = "defer_loading";
 
 /// The type of references to tools in results.
@@ -201,7 +204,7 @@ impl Wire for Messages {
         with_field(item, "content", Some(&format!("[{}]", kept.join(","))))
     }
 
-    fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
+    fn repaired(&self, history: &str, field: &dyn Fn(&str) -> Option<Value>, error: &Value) -> Option<Repaired> {
         // Some models accept thinking only behind the same history, and a turn without it only while they do not think.
         let message = text(&error["error"], "message").to_lowercase();
         // And not about the settings of the request.
@@ -209,8 +212,15 @@ impl Wire for Messages {
         let whole = format!("[{history}]");
         let items: Option<Vec<&RawValue>> = serde_json::from_str(&whole).ok();
         let items = items.filter(|_| is_about_history && message.contains("thinking"))?;
-        let items: Vec<String> = items.iter().map(|item| self.without_thinking(item.get())).collect();
-        Some(Repaired { history: items.join(","), field: Some(("thinking", r#"{"type":"disabled"}"#)) })
+        let changed: Vec<String> = items.iter().map(|item| self.without_thinking(item.get())).collect();
+        let mut fields = Vec::new();
+        if field("thinking").is_some_and(|thinking| thinking["type"] != "disabled") {
+            fields.push(("thinking", Some(r#"{"type":"disabled"}"#.to_owned())));
+            let context = field(CONTEXT).and_then(without_thinking_edits);
+            fields.extend(context.map(|context| (CONTEXT, context)));
+        }
+        let is_same = fields.is_empty() && changed.iter().zip(&items).all(|(changed, item)| changed == item.get());
+        (!is_same).then(|| Repaired { history: changed.join(","), fields })
     }
 
     fn needs_thinking_in_loops(&self) -> bool {
@@ -240,6 +250,22 @@ impl Wire for Messages {
     fn splicer(&self, _body: &Object<'_>) -> Box<dyn Splicer> {
         Box::<splicer::MessagesSplicer>::default()
     }
+}
+
+/// Returns the management of the context without edits of thinking, which are refused where thinking is disabled; `None`
+/// if it has none. Inside it is the rest, if there is any.
+fn without_thinking_edits(mut context: Value) -> Option<Option<String>> {
+    let fields = context.as_object_mut()?;
+    let edits = fields.get_mut("edits")?.as_array_mut()?;
+    let count = edits.len();
+    edits.retain(|edit| !text(edit, "type").starts_with("clear_thinking_"));
+    if edits.len() == count {
+        return None;
+    }
+    if edits.is_empty() {
+        fields.shift_remove("edits");
+    }
+    Some((!fields.is_empty()).then(|| context.to_string()))
 }
 
 fn client_tool(raw: &RawValue) -> Result<ClientTool<'_>, &'static str> {

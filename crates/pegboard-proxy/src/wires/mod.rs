@@ -234,8 +234,8 @@ pub(crate) struct ThoughtPlace {
 pub(crate) struct Repaired {
     /// The history.
     pub(crate) history: String,
-    /// Another field, if the request has it: key and value.
-    pub(crate) field: Option<(&'static str, &'static str)>,
+    /// Other fields of the request: keys and values; `None` removes a field.
+    pub(crate) fields: Vec<(&'static str, Option<String>)>,
 }
 
 /// One wire format.
@@ -295,8 +295,9 @@ pub(crate) trait Wire: Send + Sync {
     }
 
     /// Returns what to change in a request that the provider has refused with this error, if a lost turn may be the reason.
-    fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
-        let _ = (history, error);
+    /// `field` returns the other fields of the request.
+    fn repaired(&self, history: &str, field: &dyn Fn(&str) -> Option<Value>, error: &Value) -> Option<Repaired> {
+        let _ = (history, field, error);
         None
     }
 

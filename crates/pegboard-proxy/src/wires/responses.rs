@@ -188,7 +188,7 @@ impl Wire for Responses {
         (0..items.len()).filter(|at| !is_lost[*at]).map(kept).collect()
     }
 
-    fn repaired(&self, history: &str, error: &Value) -> Option<Repaired> {
+    fn repaired(&self, history: &str, _field: &dyn Fn(&str) -> Option<Value>, error: &Value) -> Option<Repaired> {
         let (_, id) = text(&error["error"], "message").split_once("No tool output found for function call ")?;
         let id = id.split_whitespace().next()?.trim_end_matches('.');
         let items: Vec<Value> = serde_json::from_str(&format!("[{history}]")).ok()?;
@@ -197,7 +197,7 @@ impl Wire for Responses {
         let is_known = items.iter().any(|item| text(item, "call_id") == id);
         let lost = "This result is no longer available. Repeat the call if it is still needed.";
         let item = format!(r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#, quoted(id), quoted(lost));
-        (answers_calls && !is_known).then(|| Repaired { history: format!("{item},{history}"), field: None })
+        (answers_calls && !is_known).then(|| Repaired { history: format!("{item},{history}"), fields: Vec::new() })
     }
 
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {

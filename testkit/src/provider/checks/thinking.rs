@@ -36,6 +36,21 @@ pub(super) fn check(checker: &mut Checker) {
     }
     dropped(checker);
     trailing(checker);
+    edits(checker);
+}
+
+/// Edits of thinking need it.
+fn edits(checker: &mut Checker) {
+    let body = checker.ask.body;
+    if matches!(body["thinking"]["type"].as_str(), Some("enabled" | "adaptive")) {
+        return;
+    }
+    for (index, edit) in items(&body["context_management"]["edits"]).iter().enumerate() {
+        if let Some(kind) = edit["type"].as_str().filter(|kind| kind.starts_with("clear_thinking_")) {
+            let message = format!("`{kind}` strategy requires `thinking` to be enabled or adaptive");
+            checker.fail_at(Check::ThinkingEdits, format!("context_management.edits.{index}"), message);
+        }
+    }
 }
 
 /// Thoughts lead to something.

@@ -30,13 +30,38 @@ fn thinking_that_is_refused_is_removed() {
     let call = r#"{"type":"tool_use","id":"c","name":"send","input":{}}"#;
     let turn = |blocks: &[&str]| format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(","));
     let history = |blocks: &[&str]| format!(r#"{{"role":"user","content":"hi"}},{}"#, turn(blocks));
-    let repaired =
-        |message: &str| Messages.repaired(&history(&[thinking, call]), &json!({"error": {"message": message}}));
-    let found = repaired("messages.1: this `Thinking` block is bound to a different conversation").expect("a change");
-    assert_eq!(found.history, history(&[call]));
-    assert_eq!(found.field, Some(("thinking", r#"{"type":"disabled"}"#)));
+    let repaired = |blocks: &[&str], body: &Value, message: &str| {
+        let field = |key: &str| body.get(key).cloned();
+        Messages.repaired(&history(blocks), &field, &json!({"error": {"message": message}}))
+    };
+    let bound = "messages.1: this `Thinking` block is bound to a different conversation";
+    let disabled = ("thinking", Some(r#"{"type":"disabled"}"#.to_owned()));
+    let enabled = json!({"type": "enabled", "budget_tokens": 1024});
+    let both = &[thinking, call];
+    let found = repaired(both, &json!({"thinking": enabled}), bound).expect("a change");
+    assert_eq!((found.history, found.fields), (history(&[call]), vec![disabled.clone()]));
     for other in ["`max_tokens` must be greater than `thinking.budget_tokens`", "messages.1.content: Field required"] {
-        assert_eq!(repaired(other), None);
+        assert_eq!(repaired(both, &json!({"thinking": enabled}), other), None);
+    }
+    // Without a change, the request would be refused again.
+    assert_eq!(repaired(&[call], &json!({}), bound), None);
+    assert_eq!(repaired(&[call], &json!({"thinking": {"type": "disabled"}}), bound), None);
+    let found = repaired(both, &json!({}), bound).expect("a change");
+    assert_eq!((found.history, found.fields), (history(&[call]), Vec::new()));
+    // Edits of thinking are refused where it is disabled.
+    let edit = json!({"type": "clear_thinking_20251015", "keep": "all"});
+    let other = json!({"type": "clear_tool_uses_20250919"});
+    for (context, expected) in [
+        (json!({"edits": [edit]}), Some(None)),
+        (json!({"edits": [edit], "x": 1}), Some(Some(r#"{"x":1}"#.to_owned()))),
+        (json!({"edits": [other, edit]}), Some(Some(json!({"edits": [other]}).to_string()))),
+        (json!({"edits": [other]}), None),
+        (json!({"edits": []}), None),
+    ] {
+        let body = json!({"thinking": {"type": "adaptive"}, "context_management": context});
+        let found = repaired(&[call], &body, bound).expect("a change").fields;
+        let expected = expected.map(|expected| ("context_management", expected));
+        assert_eq!(found, [disabled.clone()].into_iter().chain(expected).collect::<Vec<_>>(), "{context}");
     }
 }
 
