@@ -34,6 +34,9 @@ const MAX_EVENT_BYTES: usize = 16 << 20;
 /// Maximum size of an error of the provider that is read.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
+/// How often a request with lost turns is changed and sent again.
+const MAX_REPAIRS: usize = 8;
+
 /// The error in place of one of a hidden round that cannot be passed on.
 const HIDDEN_ERROR: &str = "the provider rejected a request for found tools";
 
@@ -169,17 +172,25 @@ impl Exchange {
         let whole = asked.refusal.as_ref().and_then(ReadError::whole);
         let Some(change) = whole.and_then(|error| self.adapt(error)) else { return Ok(asked) };
         self.counters.of(self.route).retries += 1;
-        let again = self.send().await?;
-        match change {
-            _ if again.refusal.is_none() => Ok(again),
-            Change::References => {
+        let mut again = self.send().await?;
+        if change == Change::References {
+            if again.refusal.is_some() {
                 // They were not the reason.
                 self.references.forget(self.route, &self.model);
-                Ok(again)
             }
-            // The client does not know the repaired request.
-            Change::History => Ok(asked),
+            return Ok(again);
         }
+        // Some errors name one lost call of several.
+        for _ in 1..MAX_REPAIRS {
+            let is_repaired = again.refusal.as_ref().and_then(ReadError::whole).and_then(|it| self.repair_history(it));
+            if is_repaired.is_none() {
+                break;
+            }
+            self.counters.of(self.route).retries += 1;
+            again = self.send().await?;
+        }
+        // The client does not know the repaired request.
+        Ok(if again.refusal.is_some() { asked } else { again })
     }
 
     async fn send(&self) -> Result<Asked, RequestError> {

@@ -12,7 +12,10 @@ use tokio::{
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::proxy::{Proxy, Settings};
+use crate::{
+    json,
+    proxy::{Proxy, Settings},
+};
 
 /// A model that calls found tools through `call_tool`.
 const CONSTANT: &str = "claude-3-5-haiku-20241022";
@@ -142,7 +145,11 @@ impl Got {
 }
 
 async fn send(proxy: &Proxy, body: &Value) -> Got {
-    let request = axum::http::Request::post("/anthropic/v1/messages").header("x-api-key", "key");
+    send_to("/anthropic/v1/messages", proxy, body).await
+}
+
+async fn send_to(path: &str, proxy: &Proxy, body: &Value) -> Got {
+    let request = axum::http::Request::post(path).header("x-api-key", "key");
     let request = request.body(Body::from(body.to_string())).expect("a request");
     let response = proxy.router().oneshot(request).await.expect("a response");
     let status = response.status().as_u16();
@@ -250,4 +257,32 @@ async fn the_first_refusal_is_that_of_the_client_s_request() {
     body["messages"][1]["content"].as_array_mut().expect("blocks").remove(0);
     assert_eq!(send(&upstreams.proxy(), &body).await.status, 400);
     assert_eq!(upstreams.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn every_lost_call_of_a_response_gets_a_result() {
+    let missing = |id: &str| refused(&format!("No tool output found for function call {id}."));
+    let answer =
+        json!({"id": "r2", "object": "response", "status": "completed", "output": [], "usage": {}}).to_string();
+    let answer = response(200, "application/json", answer.len(), &answer);
+    let tool = |at| json!({"type": "function", "name": format!("tool_{at}"), "parameters": {"type": "object"}});
+    let output = json!({"type": "function_call_output", "call_id": "c1", "output": "ok"});
+    let body = json!({"model": "gpt-5.4", "previous_response_id": "lost", "input": [output],
+        "tools": (0..40).map(tool).collect::<Vec<_>>()});
+    let path = "/openai/v1/responses";
+    let upstreams = Upstreams::start(vec![missing("s1"), missing("s2"), answer]).await;
+    let got = send_to(path, &upstreams.proxy(), &body).await;
+    assert_eq!(got.status, 200, "{} {}", got.report, got.text());
+    let last = upstreams.asked().pop().expect("a request");
+    let ids: Vec<&str> =
+        last["input"].as_array().expect("items").iter().map(|item| json::text(item, "call_id")).collect();
+    assert_eq!(ids, ["s2", "s1", "c1"]);
+    // It ends, and with the error about the client's own request.
+    let calls: Vec<Vec<u8>> = (0..=MAX_REPAIRS).map(|at| missing(&format!("s{at}"))).collect();
+    let upstreams = Upstreams::start(calls).await;
+    let got = send_to(path, &upstreams.proxy(), &body).await;
+    assert!(got.status == 400 && got.text().contains("call s0."), "{}", got.text());
+    assert_eq!(upstreams.asked().len(), MAX_REPAIRS + 1);
+    let upstreams = Upstreams::start(vec![missing("s1"), missing("s1")]).await;
+    assert_eq!(send_to(path, &upstreams.proxy(), &body).await.status, 400);
 }

@@ -189,15 +189,21 @@ impl Wire for Responses {
     }
 
     fn repaired(&self, history: &str, _field: &dyn Fn(&str) -> Option<Value>, error: &Value) -> Option<Repaired> {
-        let (_, id) = text(&error["error"], "message").split_once("No tool output found for function call ")?;
-        let id = id.split_whitespace().next()?.trim_end_matches('.');
         let items: Vec<Value> = serde_json::from_str(&format!("[{history}]")).ok()?;
         // Without outputs of the client, its turn may have ended with another response than the one that it names.
-        let answers_calls = items.iter().any(|item| kind_of(item) == "function_call_output");
-        let is_known = items.iter().any(|item| text(item, "call_id") == id);
-        let lost = "This result is no longer available. Repeat the call if it is still needed.";
-        let item = format!(r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#, quoted(id), quoted(lost));
-        (answers_calls && !is_known).then(|| Repaired { history: format!("{item},{history}"), fields: Vec::new() })
+        items.iter().find(|item| kind_of(item) == "function_call_output")?;
+        let mut ids: Vec<&str> = Vec::new();
+        for named in text(&error["error"], "message").split("No tool output found for function call ").skip(1) {
+            let id = named.split_whitespace().next().unwrap_or_default().trim_end_matches(['.', ',', ';']);
+            let is_known = ids.contains(&id) || items.iter().any(|item| text(item, "call_id") == id);
+            ids.extend((!id.is_empty() && !is_known).then_some(id));
+        }
+        // It may be a lost search, or a call that the client has not answered.
+        let lost = "The result of this call is not available.";
+        let output = |id| json!({"type": "function_call_output", "call_id": id, "output": lost}).to_string();
+        let outputs: Vec<String> = ids.into_iter().map(output).collect();
+        let history = format!("{},{history}", outputs.join(","));
+        (!outputs.is_empty()).then(|| Repaired { history, fields: Vec::new() })
     }
 
     fn finished_search(&self, answer: &HiddenAnswer) -> Option<Vec<String>> {
