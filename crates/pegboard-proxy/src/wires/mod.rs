@@ -494,9 +494,13 @@ pub(crate) fn merge(fields: &mut Map<String, Value>, key: &str, piece: &Value) {
 
 /// Adds a text at the end of a list of parts, to the last one if that is a text as well.
 fn push_text(parts: &mut Vec<Value>, text: &str) {
-    match parts.last_mut() {
-        _ if text.is_empty() => {}
-        Some(last) if last["type"] == "text" => last["text"] = format!("{}{text}", json::text(last, "text")).into(),
+    if text.is_empty() {
+        return;
+    }
+    // In place: there are as many pieces as the text has words.
+    let last = parts.last_mut().filter(|last| last["type"] == "text").and_then(|last| last.get_mut("text"));
+    match last {
+        Some(Value::String(known)) => known.push_str(text),
         _ => parts.push(json!({"type": "text", "text": text})),
     }
 }

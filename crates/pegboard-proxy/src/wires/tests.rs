@@ -970,3 +970,16 @@ fn items_behind_reasoning_that_is_not_stored_have_no_optional_ids() {
     check(r#"{"store":false}"#, Some("secret"), [true, true, true, true]);
     check(r#"{"store":false}"#, None, [true, false, true, false]);
 }
+
+#[test]
+fn pieces_of_a_text_in_a_list_grow_in_place() {
+    let mut parts = vec![json!({"type": "text", "text": ""})];
+    parts[0]["text"] = String::with_capacity(1 << 20).into();
+    let address = |parts: &[Value]| parts[0]["text"].as_str().map(str::as_ptr);
+    let before = address(&parts);
+    (0..1000).for_each(|_| push_text(&mut parts, "x"));
+    assert_eq!((address(&parts), text(&parts[0], "text").len()), (before, 1000), "nothing was copied");
+    let mut parts = vec![json!({"type": "thinking", "thinking": "hm"})];
+    ["", "a", "b"].iter().for_each(|piece| push_text(&mut parts, piece));
+    assert_eq!(parts[1..], [json!({"type": "text", "text": "ab"})]);
+}

@@ -275,11 +275,12 @@ fn push_part(parts: &mut Vec<Value>, part: Value) {
     if part["thought"] == true && part.get("thoughtSignature").is_none() {
         return;
     }
-    if let Some(last) = parts.last_mut().filter(|last| is_plain(last) && is_plain(&part)) {
-        last["text"] = format!("{}{}", text(last, "text"), text(&part, "text")).into();
-        return;
+    let last = parts.last_mut().filter(|last| is_plain(last) && is_plain(&part)).and_then(|last| last.get_mut("text"));
+    match last {
+        // In place: there are as many pieces as the text has words.
+        Some(Value::String(known)) => known.push_str(text(&part, "text")),
+        _ => parts.push(part),
     }
-    parts.push(part);
 }
 
 /// Returns the part of a call as the client gets it.
@@ -288,4 +289,26 @@ fn public_call(part: &Value, call: &HeldCall) -> Value {
     public["functionCall"]["name"] = call.name.clone().into();
     public["functionCall"]["args"] = serde_json::from_str(&call.arguments).unwrap_or_default();
     public
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_text_grow_in_place() {
+        let mut parts = Vec::new();
+        push_part(&mut parts, json!({"text": "a"}));
+        push_part(&mut parts, json!({"text": "b", "thought": true}));
+        push_part(&mut parts, json!({"text": "b"}));
+        push_part(&mut parts, json!({"text": "c", "thoughtSignature": "s"}));
+        push_part(&mut parts, json!({"text": 1}));
+        assert_eq!(parts, [json!({"text": "ab"}), json!({"text": "c", "thoughtSignature": "s"}), json!({"text": 1})]);
+        let mut parts = vec![json!({"text": ""})];
+        parts[0]["text"] = String::with_capacity(1 << 20).into();
+        let address = |parts: &[Value]| parts[0]["text"].as_str().map(str::as_ptr);
+        let before = address(&parts);
+        (0..1000).for_each(|_| push_part(&mut parts, json!({"text": "x"})));
+        assert_eq!((address(&parts), text(&parts[0], "text").len()), (before, 1000), "nothing was copied");
+    }
 }
