@@ -463,11 +463,11 @@ impl Exchange {
         self.hidden.items.extend(round.items);
         if round.client_calls > 0 {
             // All answers go together, and the client gives its own with its next request.
-            self.hidden.parked = parts;
+            self.hidden.parked = wires::park(self.wire, parts, &round.hidden_places);
             return Next::Finish;
         }
         if self.hidden.rounds >= self.max_rounds {
-            self.hidden.parked = parts;
+            self.hidden.parked = wires::park(self.wire, parts, &round.hidden_places);
             self.hidden.notice = Some(format!("The search for tools was stopped after {} rounds.", self.max_rounds));
             return Next::Finish;
         }

@@ -19,6 +19,9 @@ pub(crate) struct Gemini;
 /// The key of a list of functions in a tool.
 const FUNCTIONS: &str = "functionDeclarations";
 
+/// The key of the place of a call in a kept answer. It is not sent.
+const PLACE: &str = "pegboardPlace";
+
 impl Wire for Gemini {
     fn name(&self) -> WireName {
         WireName::Gemini
@@ -111,10 +114,18 @@ impl Wire for Gemini {
         format!(r#"{{"functionResponse":{{{id}"name":{name},"response":{{"{key}":{text}}}}}}}"#)
     }
 
+    fn parked_part(&self, part: String, place: Option<usize>) -> String {
+        match place {
+            Some(place) => json::with_field(&part, PLACE, Some(&place.to_string())),
+            None => part,
+        }
+    }
+
     fn answer_items(&self, parts: &[String]) -> Vec<String> {
         if parts.is_empty() {
             return Vec::new();
         }
+        let parts: Vec<String> = parts.iter().map(|part| take_place(part).0).collect();
         vec![format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))]
     }
 
@@ -126,11 +137,22 @@ impl Wire for Gemini {
             return items;
         };
         let mut is_answered = vec![false; calls.len()];
-        // The client's first: only they may name the call in another way.
+        // Those whose calls are known, because the client may have answered another call of the same tool. Then the
+        // client's: only they may name the call in another way.
+        let (mut all, mut others) = (Vec::new(), Vec::new());
+        for part in parts {
+            match take_place(part) {
+                (part, Some(place)) if is_answered.get(place) == Some(&false) => {
+                    is_answered[place] = true;
+                    all.push((part, Some(place)));
+                }
+                (part, _) => others.push(part),
+            }
+        }
         let own: Vec<&str> = list.iter().map(|part| part.get()).collect();
         let own = answer_calls(&own, &calls, &mut is_answered);
-        let hidden: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let mut all = answer_calls(&hidden, &calls, &mut is_answered);
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        all.extend(answer_calls(&others, &calls, &mut is_answered));
         all.extend(own);
         // Answers without an id belong to the call at the same place.
         all.sort_by_key(|(_, call)| call.unwrap_or(usize::MAX));
@@ -173,6 +195,12 @@ impl Wire for Gemini {
     fn splicer(&self, _body: &Object<'_>) -> Box<dyn Splicer> {
         Box::<splicer::GeminiSplicer>::default()
     }
+}
+
+/// Returns a kept answer as it is sent, and the place of its call.
+fn take_place(part: &str) -> (String, Option<usize>) {
+    let place = Object::parse(part).and_then(|fields| fields.get(PLACE)?.get().parse().ok());
+    (if place.is_some() { json::with_field(part, PLACE, None) } else { part.to_owned() }, place)
 }
 
 /// An answer of the client to a call.
@@ -297,9 +325,14 @@ fn said_in(parts: &[Value]) -> Said {
     let mut said = Said::default();
     for part in parts.iter().filter(|part| part["thought"] != true) {
         said.text.push_str(text(part, "text"));
-        said.calls.extend(part.get("functionCall").map(call_of));
     }
+    said.calls.extend(calls_in(parts).map(call_of));
     said
+}
+
+/// Returns the calls in parts.
+fn calls_in(parts: &[Value]) -> impl Iterator<Item = &Value> {
+    parts.iter().filter(|part| part["thought"] != true).filter_map(|part| part.get("functionCall"))
 }
 
 fn call_of(call: &Value) -> HeldCall {

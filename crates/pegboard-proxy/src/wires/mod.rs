@@ -137,6 +137,8 @@ pub(crate) struct Round {
     pub(crate) items: Vec<String>,
     /// The calls that the client does not see, in the order of the model.
     pub(crate) hidden: Vec<HiddenCall>,
+    /// The places of the hidden calls among all calls of the round, where answers are matched with calls by them.
+    pub(crate) hidden_places: Vec<usize>,
     /// The number of calls that were passed on to the client.
     pub(crate) client_calls: usize,
     /// Whether a call was changed on its way to the client.
@@ -218,6 +220,11 @@ pub(crate) fn splice_frames(
         }
     }
     held
+}
+
+/// Returns the answers to the calls at these places in the form in which they are kept.
+pub(crate) fn park(wire: &dyn Wire, parts: Vec<String>, places: &[usize]) -> Vec<String> {
+    parts.into_iter().enumerate().map(|(at, part)| wire.parked_part(part, places.get(at).copied())).collect()
 }
 
 /// What decides which thinking of a turn is valid, apart from its items.
@@ -358,6 +365,13 @@ pub(crate) trait Wire: Send + Sync {
 
     /// Returns an answer in the form in which it is part of an item.
     fn answer_part(&self, answer: &HiddenAnswer) -> String;
+
+    /// Returns an answer in the form in which it is kept until the client has given its own: with the place of its call, if
+    /// answers are matched with calls by it.
+    fn parked_part(&self, part: String, place: Option<usize>) -> String {
+        let _ = place;
+        part
+    }
 
     /// Returns the items of the history with these answers alone.
     fn answer_items(&self, parts: &[String]) -> Vec<String>;

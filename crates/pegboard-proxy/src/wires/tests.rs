@@ -268,6 +268,7 @@ struct Outcome {
 
 /// Answers the hidden calls of a round as an exchange does; returns whether the model goes on.
 fn close(wire: &dyn Wire, calls: &mut Calls, round: Round, turn: &mut Turn) -> bool {
+    let places = round.hidden_places;
     let answers = round.hidden.into_iter().map(|call| calls.answer(call));
     let parts: Vec<String> = answers.map(|answer| wire.answer_part(&answer)).collect();
     let items = turn.items.get_or_insert_default();
@@ -276,7 +277,7 @@ fn close(wire: &dyn Wire, calls: &mut Calls, round: Round, turn: &mut Turn) -> b
         return false;
     }
     if round.client_calls > 0 {
-        turn.parked = parts;
+        turn.parked = park(wire, parts, &places);
         return false;
     }
     items.extend(wire.answer_items(&parts));
@@ -982,4 +983,31 @@ fn pieces_of_a_text_in_a_list_grow_in_place() {
     let mut parts = vec![json!({"type": "thinking", "thinking": "hm"})];
     ["", "a", "b"].iter().for_each(|piece| push_text(&mut parts, piece));
     assert_eq!(parts[1..], [json!({"type": "text", "text": "ab"})]);
+}
+
+#[test]
+fn answers_of_gemini_belong_to_the_calls_at_their_places() {
+    let wire = WireName::Gemini.wire();
+    let (valid, rejected) = (json!({"to": "a"}), json!({"from": "a"}));
+    for arguments in [[&rejected, &valid], [&valid, &rejected]] {
+        let mut rounds = vec![arguments.map(|arguments| wrapped("", "send_mail", arguments.clone())).to_vec()];
+        rounds[0].push(search());
+        let (bytes, turn, said) = stream(WireName::Gemini, &rounds, 1000);
+        assert_eq!((said.calls.len(), turn.parked.len()), (1, 2), "{}", String::from_utf8_lossy(&bytes));
+        let next = json!({"role": "user", "parts": [
+            {"functionResponse": {"name": "send_mail", "response": {"output": "sent"}}}
+        ]});
+        let known = turn.items.expect("hidden calls");
+        let joined = wire.join_answers(&known, &turn.parked, &next.to_string());
+        let joined: Value = serde_json::from_str(&joined[0]).expect("JSON");
+        let found = joined["parts"].as_array().expect("parts").iter().map(|part| {
+            assert_eq!(part.as_object().expect("a part").len(), 1, "{part}");
+            let response = &part["functionResponse"];
+            (text(response, "name"), response["response"]["output"] == "sent")
+        });
+        let is_first = arguments[0] == &valid;
+        let expected = [(CALL, is_first), (CALL, !is_first), (SEARCH, false)];
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{joined}");
+        assert!(!wire.answer_items(&turn.parked)[0].contains("pegboard"), "{:?}", turn.parked);
+    }
 }

@@ -16,6 +16,8 @@ struct CurrentRound {
     parts: Vec<Value>,
     public_parts: Vec<Value>,
     hidden: Vec<HiddenCall>,
+    /// The places of the hidden calls among all calls.
+    hidden_places: Vec<usize>,
     is_rewritten: bool,
     finish: Option<String>,
     usage: Option<Value>,
@@ -193,6 +195,7 @@ impl GeminiSplicer {
         let mut public = Vec::with_capacity(parts.len());
         let mut is_changed = false;
         for part in std::mem::take(parts) {
+            let (place, hidden) = (super::calls_in(&self.round.parts).count(), self.round.hidden.len());
             let held = part.get("functionCall").map(|call| (calls.callee(text(call, "name")), call_of(call)));
             match held {
                 None | Some((Callee::Client, _)) => public.push(part.clone()),
@@ -211,6 +214,7 @@ impl GeminiSplicer {
                     }
                 }
             }
+            self.round.hidden_places.extend((self.round.hidden.len() > hidden).then_some(place));
             push_part(&mut self.round.parts, part);
         }
         self.round.public_parts.extend(public.iter().cloned());
@@ -236,7 +240,7 @@ impl GeminiSplicer {
         result.client_calls = said.calls.len();
         self.said.extend(&said);
         if end == End::Complete {
-            result.hidden = round.hidden;
+            (result.hidden, result.hidden_places) = (round.hidden, round.hidden_places);
         } else if !round.hidden.is_empty() {
             // These calls get no answer.
             let call_of_hidden = |hidden| match hidden {
