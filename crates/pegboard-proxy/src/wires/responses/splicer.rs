@@ -275,7 +275,13 @@ impl ResponsesSplicer {
     fn start_item(&mut self, mut event: Value, raw: &[u8], calls: &Calls, out: &mut Vec<u8>) {
         let next = self.round.items.last().map_or(0, |last| last.index + 1);
         let index = event["output_index"].as_u64().unwrap_or(next);
-        let at = self.add_item(index, &event["item"], calls);
+        let at = match self.place_of(&event).filter(|at| self.round.items[*at].item.is_null()) {
+            Some(at) => {
+                self.identify_item(at, &event["item"], calls);
+                at
+            }
+            None => self.add_item(index, &event["item"], calls),
+        };
         self.write_item_event(at, &mut event, raw, out);
     }
 
@@ -293,13 +299,30 @@ impl ResponsesSplicer {
         self.round.items.len() - 1
     }
 
-    /// Returns the place in the round of the item that an event is about.
+    /// Takes in what an item is of which only events have arrived so far. One of the proxy's own calls is held from now on.
+    fn identify_item(&mut self, at: usize, item: &Value, calls: &Calls) {
+        let state = &mut self.round.items[at];
+        state.callee = callee_of(item, calls);
+        state.item = item.clone();
+        if state.callee != Callee::Client {
+            // Its place at the client stays empty.
+            (state.public_index, self.has_held) = (None, true);
+        } else if let Some(public) = state.public_index {
+            self.output[public] = item.clone();
+        }
+    }
+
+    /// Returns the place in the round of the item that an event is about. Some servers give several items the same number.
     fn place_of(&self, event: &Value) -> Option<usize> {
         let id = [text(event, "item_id"), text(&event["item"], "id")].into_iter().find(|id| !id.is_empty());
         let place = |is_it: &dyn Fn(&ItemState) -> bool| self.round.items.iter().rposition(is_it);
         let by_id = id.and_then(|id| place(&|state| text(&state.item, "id") == id));
         let index = event["output_index"].as_u64();
-        by_id.or_else(|| index.and_then(|index| place(&|state| state.index == index)))
+        let kind = event_kind(event);
+        let is_same_kind =
+            |state: &ItemState| state.item.is_null() || kind.is_none_or(|kind| kind == kind_of(&state.item));
+        let is_it = |state: &ItemState, index| state.index == index && !state.is_complete && is_same_kind(state);
+        by_id.or_else(|| index.and_then(|index| place(&|state| is_it(state, index))))
     }
 
     /// Passes an event about an item on, unless the item is held.
@@ -339,6 +362,9 @@ impl ResponsesSplicer {
 
     /// Takes in the complete form of an item; returns the call that the client gets in place of a held one.
     fn complete_item(&mut self, at: usize, item: &Value, calls: &mut Calls) -> Option<Value> {
+        if self.round.items[at].item.is_null() {
+            self.identify_item(at, item, calls);
+        }
         let state = &mut self.round.items[at];
         (state.item, state.is_complete) = (item.clone(), true);
         if state.callee == Callee::Client {
@@ -539,6 +565,17 @@ fn referable(item: &Value) -> Value {
         fields.shift_remove("id");
     }
     kept
+}
+
+/// Returns the type of the item that an event is about; `None` if the event does not tell.
+fn event_kind(event: &Value) -> Option<&str> {
+    let kind = text(event, "type");
+    match event.get("item") {
+        Some(item) => Some(kind_of(item)),
+        None if kind.starts_with("response.function_call_arguments.") => Some("function_call"),
+        None if kind.starts_with("response.output_text.") => Some("message"),
+        None => None,
+    }
 }
 
 fn callee_of(item: &Value, calls: &Calls) -> Callee {

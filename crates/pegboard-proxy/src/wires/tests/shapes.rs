@@ -628,3 +628,39 @@ fn arguments_that_are_not_an_object_leave_valid_items() {
     let item: Value = serde_json::from_str(&spliced.rounds[0].items[0]).expect("JSON");
     assert_eq!(item["tool_calls"][0]["function"]["arguments"], written);
 }
+
+#[test]
+fn hidden_calls_at_the_place_of_another_item() {
+    let search = function_call("s1", SEARCH, &json!({"query": "send mail"}));
+    let wrapped = json!({"name": "send_mail", "arguments": {"to": "a"}});
+    let call = function_call("c1", CALL, &wrapped);
+    let hello = message("msg_1", "Hello");
+    let unknown = |index: usize| json!({"type": "response.item.note", "output_index": index});
+    let check = |events: &[Value], output: &[&Value], expected: (usize, usize)| {
+        let output: Vec<Value> = output.iter().map(|item| (*item).clone()).collect();
+        let mut all = vec![created("r0")];
+        all.extend_from_slice(events);
+        all.push(response("r0", "completed", output.into()));
+        let spliced = splice(WireName::Responses, &[all]);
+        let round = &spliced.rounds[0];
+        let bytes = String::from_utf8_lossy(&spliced.bytes);
+        assert_eq!((round.hidden.len(), round.client_calls), expected, "{bytes}");
+        assert!(!bytes.contains(SEARCH) && !bytes.contains(CALL), "{bytes}");
+        assert_eq!(spliced.said.text.contains("Hello"), bytes.contains("Hello"), "{bytes}");
+        assert_eq!(round.items.len(), expected.0 + expected.1 + usize::from(bytes.contains("Hello")));
+    };
+    // Events about an item that is not known yet.
+    check(&[unknown(0), item_event("done", 0, &search)], &[&search], (1, 0));
+    check(&[unknown(0), item_event("added", 0, &search), item_event("done", 0, &search)], &[&search], (1, 0));
+    check(&[unknown(0), item_event("done", 0, &call)], &[&call], (0, 1));
+    check(&[unknown(0)], &[&search], (1, 0));
+    // The same number for all items, with ids or without.
+    check(&[item_event("done", 0, &hello), item_event("done", 0, &search)], &[&hello, &search], (1, 0));
+    let (mut bare, mut bare_search) = (hello.clone(), search.clone());
+    for item in [&mut bare, &mut bare_search] {
+        item.as_object_mut().expect("an item").shift_remove("id");
+    }
+    check(&[item_event("done", 0, &bare), item_event("done", 0, &bare_search)], &[&bare, &bare_search], (1, 0));
+    // Another kind of item was announced there.
+    check(&[item_event("added", 0, &bare), item_event("done", 0, &search)], &[&bare, &search], (1, 0));
+}
