@@ -261,6 +261,7 @@ impl Exchange {
         let tools = calls.shared_tools();
         self.declared = request::declare_without_references(self.wire, &tools, &self.declared)?;
         calls.give_up_references();
+        self.report.sent = Some(self.declared.len());
         let change = |item: &str| request::item_without_references(self.wire, &tools, item);
         self.history.rewrite(change);
         for item in &mut self.hidden.items {

@@ -286,3 +286,18 @@ async fn every_lost_call_of_a_response_gets_a_result() {
     let upstreams = Upstreams::start(vec![missing("s1"), missing("s1")]).await;
     assert_eq!(send_to(path, &upstreams.proxy(), &body).await.status, 400);
 }
+
+#[tokio::test]
+async fn the_report_counts_what_was_sent_at_last() {
+    for is_streamed in [false, true] {
+        let reference = refused("tools.1: `defer_loading`: Extra inputs are not permitted");
+        let upstreams = Upstreams::start(vec![searched(is_streamed), reference, done(is_streamed)]).await;
+        let proxy = upstreams.proxy();
+        let got = send(&proxy, &request(REFERENCES, is_streamed, hi())).await;
+        let sent = |at: usize| upstreams.asked()[at]["tools"].as_array().expect("tools").len();
+        assert_eq!((sent(0), sent(2)), (1, 2));
+        // The head of a stream is sent with the first round.
+        let expected = if is_streamed { "sent=1" } else { "sent=2" };
+        assert!(got.report.contains(expected), "{}", got.report);
+    }
+}
