@@ -16,10 +16,10 @@ use crate::{
     running_gateways::{self, RunningGateway},
 };
 
-/// Maximum number of proxies that are asked.
+/// Maximum number of proxies whose status is requested.
 const MAX_PROXIES: usize = 64;
 
-/// A proxy that is registered and does not tell its numbers.
+/// The status of a registered proxy cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the numbers of the LLM API proxy at `{endpoint}`")]
 pub(crate) struct ProxyError {
@@ -27,18 +27,19 @@ pub(crate) struct ProxyError {
     source: NumbersError,
 }
 
-/// An error of a request for the numbers of a proxy.
+/// The reason why the status of a proxy cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum NumbersError {
-    #[error("there can be no request")]
+    #[error("cannot create an HTTP client")]
     Client(#[source] CliError),
     #[error(transparent)]
     Ask(#[from] EndpointError),
-    #[error("the numbers cannot be read")]
+    #[error("invalid status response")]
     Format(#[from] serde_json::Error),
 }
 
-/// Returns the proxies that are registered in the state folder, by process number. All are asked at the same time.
+/// Returns the status of each proxy that is registered in the state folder, ordered by process id. The requests run in
+/// parallel.
 pub(crate) async fn list(state: &Path) -> Vec<Result<LlmProxyStatus, ProxyError>> {
     let registered = running_gateways::list(&running_gateways::proxy_folder(state));
     let mut asking = JoinSet::new();
@@ -50,7 +51,7 @@ pub(crate) async fn list(state: &Path) -> Vec<Result<LlmProxyStatus, ProxyError>
     asked.into_iter().filter_map(|(_, status)| status).collect()
 }
 
-/// Asks a proxy for its numbers; `None` if it has no address.
+/// Requests the status of a proxy; `None` if it has no address.
 async fn status(registered: RunningGateway) -> Option<Result<LlmProxyStatus, ProxyError>> {
     let RunningGateway { pid, endpoint, socket, .. } = registered;
     let endpoint = endpoint?;

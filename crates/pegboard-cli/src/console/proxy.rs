@@ -43,7 +43,7 @@ impl LlmProxies for RunningProxies {
     fn list(&self) -> Vec<LlmProxyStatus> {
         let Some(state) = &self.state else { return Vec::new() };
         let listed = self.runtime.block_on(running_proxies::list(state)).into_iter();
-        // The console asks again and again.
+        // The console polls; a higher level would flood the log.
         let tell = |error| tracing::debug!(error = pegboard_upstream::with_causes(&error), "proxy not shown");
         listed.filter_map(|proxy| proxy.map_err(tell).ok()).collect()
     }

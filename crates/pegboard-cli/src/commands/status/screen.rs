@@ -126,7 +126,11 @@ fn proxy_routes(routes: &BTreeMap<String, ProxyRouteStatus>, text: &mut Text) {
             text.push_wrapped(FAINT, 2, &format!("unchanged: {}", passed.join(", ")), MAX_NOTE_LINES);
         }
         for (number, one, more) in [
-            (numbers.misses, "request without its earlier searches", "requests without their earlier searches"),
+            (
+                numbers.misses,
+                "request with lost searches (`history=incomplete`)",
+                "requests with lost searches (`history=incomplete`)",
+            ),
             (numbers.retries, "request sent again in another form", "requests sent again in another form"),
         ] {
             if number > 0 {
