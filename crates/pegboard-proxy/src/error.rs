@@ -46,6 +46,8 @@ pub(crate) enum RequestError {
     EventTooLarge { limit: usize },
     #[error("the calls that the proxy holds back are over the fixed limit of {limit} bytes; use the mode `pass`")]
     HeldTooLarge { limit: usize },
+    #[error("the model searches in an answer over the fixed limit of {limit} bytes; use the mode `pass`")]
+    KeptTooLarge { limit: usize },
     #[error("the answer of the provider ended early")]
     Incomplete,
     #[error("the provider compressed its answer although the request allows no encoding; use the mode `pass` for it")]
@@ -71,6 +73,7 @@ impl RequestError {
             | Self::AnswerTooLarge { .. }
             | Self::EventTooLarge { .. }
             | Self::HeldTooLarge { .. }
+            | Self::KeptTooLarge { .. }
             | Self::Incomplete
             | Self::Encoded => StatusCode::BAD_GATEWAY,
         }

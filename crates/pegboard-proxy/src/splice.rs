@@ -28,6 +28,10 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Maximum size of all events of one answer that are held back from the client. Others do not count.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
+/// Maximum size of the events of one answer of which copies are kept, for the provider and for later requests. Beyond it,
+/// the client gets the rest, and the turn is not kept.
+const MAX_KEPT_BYTES: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+
 /// Maximum size of one event of a stream.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 
@@ -51,6 +55,10 @@ pub(crate) struct HiddenTurn {
     rounds: usize,
     /// The size of the events of which the client got nothing.
     held_bytes: usize,
+    /// The size of all events.
+    streamed_bytes: usize,
+    /// Whether they are too large to be kept.
+    is_not_kept: bool,
     /// Answers that go together with the client's next item.
     parked: Vec<String>,
     /// Whether the client sees something else than the model has said.
@@ -351,6 +359,11 @@ impl Exchange {
             };
             let Some(calls) = &mut self.calls else { return Err(RequestError::Incomplete.into()) };
             self.hidden.held_bytes += wires::splice_frames(self.splicer.as_mut(), &frames, calls, &mut out);
+            self.hidden.streamed_bytes += frames.iter().map(|frame| frame.raw.len()).sum::<usize>();
+            if self.hidden.streamed_bytes > MAX_KEPT_BYTES && !self.hidden.is_not_kept {
+                self.hidden.is_not_kept = true;
+                self.splicer.stop_keeping();
+            }
             if self.splicer.is_round_over() {
                 // Some providers keep the connection open, or break it off. The client has its answer.
                 (is_end, is_cut) = (true, false);
@@ -367,6 +380,9 @@ impl Exchange {
                 round.end = End::Broken;
             }
             sender.send(out).await?;
+            if self.hidden.is_not_kept && (round.has_hidden_calls() || self.splicer.needs_copies()) {
+                return Err(RequestError::KeptTooLarge { limit: MAX_KEPT_BYTES }.into());
+            }
             return Ok(round);
         }
     }
@@ -510,6 +526,9 @@ impl Exchange {
     /// Keeps what the client has not seen of the turn.
     async fn record(&mut self) {
         self.counters.of(self.route).cache_read_tokens += self.splicer.cache_read_tokens();
+        if self.hidden.is_not_kept {
+            return;
+        }
         let hidden = &mut self.hidden;
         let mut said = self.history.open.clone();
         said.extend(self.splicer.said());

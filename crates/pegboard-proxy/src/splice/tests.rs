@@ -119,7 +119,7 @@ fn done(is_streamed: bool) -> Vec<u8> {
     said(is_streamed, "end_turn", &[json!({"type": "text", "text": "Done."})])
 }
 
-fn request(model: &str, is_streamed: bool, messages: Value) -> Value {
+fn request(model: &str, is_streamed: bool, messages: &Value) -> Value {
     let tool = |at| json!({"name": format!("tool_{at}"), "description": "A tool", "input_schema": {"type": "object"}});
     let mut tools: Vec<Value> = (0..40).map(tool).collect();
     tools[7]["description"] = "Weather forecast of a city".into();
@@ -179,7 +179,7 @@ async fn refusals_that_are_not_read_as_a_whole_pass() {
         for (sent, is_whole) in [(&long[..], true), (&long[..long.len() - 9], false), (&long[..99], false), ("", false)]
         {
             let upstreams = Upstreams::start(vec![response(400, "application/json", long.len(), sent)]).await;
-            let got = send(&upstreams.proxy(), &request(CONSTANT, is_streamed, hi())).await;
+            let got = send(&upstreams.proxy(), &request(CONSTANT, is_streamed, &hi())).await;
             assert_eq!((got.status, got.is_whole), (400, is_whole), "{} bytes: {}", sent.len(), got.report);
             assert!(got.body == sent.as_bytes(), "{} of {} bytes", got.body.len(), sent.len());
             assert_eq!(upstreams.asked().len(), 1);
@@ -187,7 +187,7 @@ async fn refusals_that_are_not_read_as_a_whole_pass() {
             // The client has the beginning of the answer already, or none.
             let refusal = response(400, "text/plain", long.len(), sent);
             let upstreams = Upstreams::start(vec![searched(is_streamed), refusal]).await;
-            let got = send(&upstreams.proxy(), &request(CONSTANT, is_streamed, hi())).await;
+            let got = send(&upstreams.proxy(), &request(CONSTANT, is_streamed, &hi())).await;
             assert_eq!((got.status, got.is_whole), (if is_streamed { 200 } else { 400 }, true), "{}", sent.len());
             assert!(got.text().contains(HIDDEN_ERROR), "{}", got.text());
             assert_eq!(upstreams.asked().len(), 2);
@@ -211,7 +211,7 @@ fn lost_loop() -> Value {
 const BOUND: &str = "messages.1.content.0: this `thinking` block is bound to a different conversation";
 
 fn thinking_request(model: &str, is_streamed: bool) -> Value {
-    let mut body = request(model, is_streamed, lost_loop());
+    let mut body = request(model, is_streamed, &lost_loop());
     body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
     body
 }
@@ -293,11 +293,30 @@ async fn the_report_counts_what_was_sent_at_last() {
         let reference = refused("tools.1: `defer_loading`: Extra inputs are not permitted");
         let upstreams = Upstreams::start(vec![searched(is_streamed), reference, done(is_streamed)]).await;
         let proxy = upstreams.proxy();
-        let got = send(&proxy, &request(REFERENCES, is_streamed, hi())).await;
+        let got = send(&proxy, &request(REFERENCES, is_streamed, &hi())).await;
         let sent = |at: usize| upstreams.asked()[at]["tools"].as_array().expect("tools").len();
         assert_eq!((sent(0), sent(2)), (1, 2));
         // The head of a stream is sent with the first round.
         let expected = if is_streamed { "sent=1" } else { "sent=2" };
         assert!(got.report.contains(expected), "{}", got.report);
     }
+}
+
+#[tokio::test]
+async fn answers_over_the_limit_of_copies_are_streamed_but_have_no_searches() {
+    let long = "x".repeat(MAX_KEPT_BYTES / 4);
+    let texts = [(); 5].map(|()| json!({"type": "text", "text": long}));
+    let upstreams = Upstreams::start(vec![said(true, "end_turn", &texts)]).await;
+    let proxy = upstreams.proxy();
+    let got = send(&proxy, &request(CONSTANT, true, &hi())).await;
+    assert!(got.is_whole && got.body.len() > 5 * long.len(), "{} bytes", got.body.len());
+    assert!(got.text().ends_with("message_stop\"}\n\n"));
+
+    let search = json!({"type": "tool_use", "id": "s1", "name": "search_tools", "input": {"query": "tool"}});
+    let blocks: Vec<Value> = texts.iter().cloned().chain([search]).collect();
+    let upstreams = Upstreams::start(vec![said(true, "tool_use", &blocks)]).await;
+    let got = send(&upstreams.proxy(), &request(CONSTANT, true, &hi())).await;
+    assert!(!got.is_whole && got.body.len() > 5 * long.len(), "{} bytes", got.body.len());
+    assert!(!got.text().contains("search_tools"));
+    assert_eq!(upstreams.asked().len(), 1);
 }

@@ -163,6 +163,15 @@ pub(crate) trait Splicer: Send + Sync {
         false
     }
 
+    /// Drops the copies of what the client has got of a stream, and keeps none from now on. The turn cannot be restored then,
+    /// and the model cannot go on.
+    fn stop_keeping(&mut self);
+
+    /// Returns whether the end of a stream is made of copies.
+    fn needs_copies(&self) -> bool {
+        false
+    }
+
     /// Ends a round of a stream.
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round;
 
@@ -214,7 +223,8 @@ pub(crate) fn splice_frames(
     for frame in frames {
         let before = out.len();
         splicer.frame(frame, calls, out);
-        held += if out.len() == before { frame.raw.len() } else { 0 };
+        // Some events have something for the client beside what is held.
+        held += frame.raw.len().saturating_sub(out.len() - before);
         if splicer.is_round_over() {
             break;
         }

@@ -1011,3 +1011,57 @@ fn answers_of_gemini_belong_to_the_calls_at_their_places() {
         assert!(!wire.answer_items(&turn.parked)[0].contains("pegboard"), "{:?}", turn.parked);
     }
 }
+
+#[test]
+fn long_answers_go_on_without_copies() {
+    let long = "x".repeat(100_000);
+    for name in WIRES {
+        let parts = [text_part(&long), call_part("c1", "send_mail", json!({"to": long}))];
+        let bytes = streamed(name, 0, &parts);
+        let frames = FrameReader::new(1 << 20).push(&bytes).expect("small");
+        for stop in 0..frames.len() {
+            let wire = name.wire();
+            let (mut calls, mut out) = (calls_of(wire), Vec::new());
+            let mut splicer = wire.splicer(&Object::parse("{}").expect("an object"));
+            for (at, frame) in frames.iter().enumerate() {
+                if at == stop {
+                    splicer.stop_keeping();
+                }
+                splicer.frame(frame, &mut calls, &mut out);
+            }
+            let round = splicer.end_round(&mut calls, &mut out);
+            assert!(
+                round.end == End::Complete && !round.has_hidden_calls() && !splicer.needs_copies(),
+                "{name:?} {stop}"
+            );
+            let kept: usize = round.items.iter().map(String::len).sum();
+            assert!(kept + splicer.said().text.len() < 1000, "{name:?} {stop}: {kept}");
+            splicer.finish(None, &mut out);
+            assert!(out == bytes, "{name:?} {stop}: the client gets all of it");
+        }
+        // Calls of the proxy are still held, and are known to be there.
+        let mut splicer = name.wire().splicer(&Object::parse("{}").expect("an object"));
+        let (mut calls, mut out) = (calls_of(name.wire()), Vec::new());
+        splicer.stop_keeping();
+        for frame in FrameReader::new(1 << 20).push(&streamed(name, 0, &[text_part("a"), search()])).expect("small") {
+            splicer.frame(&frame, &mut calls, &mut out);
+        }
+        assert!(splicer.end_round(&mut calls, &mut out).has_hidden_calls(), "{name:?}");
+        assert!(!String::from_utf8_lossy(&out).contains(SEARCH), "{name:?}");
+    }
+}
+
+#[test]
+fn what_is_held_beside_text_counts() {
+    let query = "x".repeat(50_000);
+    let call = json!({"name": SEARCH, "args": {"query": query}});
+    let parts = json!([{"text": "Let me look."}, {"functionCall": call}]);
+    let event = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}]});
+    let mut bytes = Vec::new();
+    sse::write(None, &event.to_string(), &mut bytes);
+    let frames = FrameReader::new(1 << 20).push(&bytes).expect("small");
+    let (mut calls, mut out) = (calls_of(&Gemini), Vec::new());
+    let mut splicer = Gemini.splicer(&Object::parse("{}").expect("an object"));
+    let held = splice_frames(splicer.as_mut(), &frames, &mut calls, &mut out);
+    assert!(held > 50_000 && String::from_utf8_lossy(&out).contains("Let me look."), "{held}");
+}

@@ -62,6 +62,8 @@ pub(super) struct ChatSplicer {
     /// The message for the client, where the answer is not streamed.
     message: Map<String, Value>,
     message_calls: Vec<Value>,
+    /// Whether no copies of what the client gets are kept any more.
+    is_stopped: bool,
 }
 
 impl Splicer for ChatSplicer {
@@ -81,6 +83,14 @@ impl Splicer for ChatSplicer {
 
     fn is_round_over(&self) -> bool {
         self.round.is_done
+    }
+
+    fn stop_keeping(&mut self) {
+        (self.is_stopped, self.said) = (true, Said::default());
+        self.round.message.retain(|key, _| key == "role");
+        for state in self.round.calls.iter_mut().filter(|state| state.callee == Some(Callee::Client)) {
+            state.call["function"]["arguments"] = "".into();
+        }
     }
 
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
@@ -280,10 +290,12 @@ impl ChatSplicer {
     fn delta(&mut self, delta: &mut Value, calls: &mut Calls, out: &mut Vec<u8>) -> bool {
         let Some(fields) = delta.as_object_mut() else { return false };
         let mut is_changed = false;
-        for (key, value) in fields.iter().filter(|(key, _)| *key != "tool_calls") {
+        for (key, value) in fields.iter().filter(|(key, _)| *key != "tool_calls" && !self.is_stopped) {
             merge(&mut self.round.message, key, value);
         }
-        self.said.text.push_str(&super::content_text(fields.get("content").unwrap_or(&Value::Null)));
+        if !self.is_stopped {
+            self.said.text.push_str(&super::content_text(fields.get("content").unwrap_or(&Value::Null)));
+        }
         if self.rounds > 0 {
             is_changed |= fields.shift_remove("role").is_some();
         }
@@ -313,7 +325,8 @@ impl ChatSplicer {
         };
         let state = &mut self.round.calls[at];
         let is_first = state.call.as_object().is_none_or(Map::is_empty);
-        if let (Some(call), Some(fields)) = (state.call.as_object_mut(), entry.as_object()) {
+        let is_kept = !self.is_stopped || state.callee != Some(Callee::Client);
+        if let (Some(call), Some(fields), true) = (state.call.as_object_mut(), entry.as_object(), is_kept) {
             for (key, value) in fields.iter().filter(|(key, _)| *key != "index") {
                 merge(call, key, value);
             }

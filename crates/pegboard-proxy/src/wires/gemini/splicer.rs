@@ -36,6 +36,8 @@ pub(super) struct GeminiSplicer {
     last: Option<(Value, Option<Vec<u8>>)>,
     /// The parts for the client, where the answer is not streamed.
     parts: Vec<Value>,
+    /// Whether no copies of the client's parts are kept any more.
+    is_stopped: bool,
 }
 
 impl Splicer for GeminiSplicer {
@@ -83,6 +85,11 @@ impl Splicer for GeminiSplicer {
             self.put_id(&mut event);
             sse::write(None, &event.to_string(), out);
         }
+    }
+
+    fn stop_keeping(&mut self) {
+        (self.is_stopped, self.said) = (true, Said::default());
+        (self.round.parts, self.round.public_parts) = (Vec::new(), Vec::new());
     }
 
     fn end_round(&mut self, _calls: &mut Calls, _out: &mut Vec<u8>) -> Round {
@@ -215,9 +222,13 @@ impl GeminiSplicer {
                 }
             }
             self.round.hidden_places.extend((self.round.hidden.len() > hidden).then_some(place));
-            push_part(&mut self.round.parts, part);
+            if !self.is_stopped {
+                push_part(&mut self.round.parts, part);
+            }
         }
-        self.round.public_parts.extend(public.iter().cloned());
+        if !self.is_stopped {
+            self.round.public_parts.extend(public.iter().cloned());
+        }
         *parts = public;
         is_changed
     }

@@ -65,6 +65,12 @@ impl BlockState {
         }
     }
 
+    /// Drops everything but the names.
+    fn reduce(&mut self) {
+        self.arguments = String::new();
+        self.block.retain(|key, _| ["type", "id", "name"].contains(&key.as_str()));
+    }
+
     /// Returns whether the provider accepts the block in a history.
     fn is_valid(&self) -> bool {
         !(self.block.get("type").is_some_and(|kind| kind == "text")
@@ -98,6 +104,8 @@ pub(super) struct MessagesSplicer {
     stop: Option<Vec<u8>>,
     /// The blocks for the client, where the answer is not streamed.
     content: Vec<Value>,
+    /// Whether no copies of the client's blocks are kept any more.
+    is_stopped: bool,
 }
 
 impl Splicer for MessagesSplicer {
@@ -124,6 +132,13 @@ impl Splicer for MessagesSplicer {
 
     fn is_round_over(&self) -> bool {
         self.round.is_over
+    }
+
+    fn stop_keeping(&mut self) {
+        (self.is_stopped, self.said) = (true, Said::default());
+        for state in self.round.blocks.iter_mut().filter(|state| state.public_index.is_some()) {
+            state.reduce();
+        }
     }
 
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
@@ -258,13 +273,18 @@ impl MessagesSplicer {
             self.public_calls += usize::from(block["type"] == "tool_use");
             write_indexed("content_block_start", &mut event, self.public_blocks, raw, out);
             self.public_blocks += 1;
-            self.said.text.push_str(if block["type"] == "text" { text(&block, "text") } else { "" });
+            let is_kept = block["type"] == "text" && !self.is_stopped;
+            self.said.text.push_str(if is_kept { text(&block, "text") } else { "" });
         }
         // Some providers send the whole input at once.
         let arguments = block.get("input").filter(|input| input.as_object().is_some_and(|input| !input.is_empty()));
         let (is_given, arguments) = (arguments.is_some(), arguments.map(Value::to_string).unwrap_or_default());
         let (block, is_complete) = (block.as_object().cloned().unwrap_or_default(), false);
-        let state = BlockState { index, block, arguments, is_given, callee, public_index, is_complete, outcome: None };
+        let mut state =
+            BlockState { index, block, arguments, is_given, callee, public_index, is_complete, outcome: None };
+        if self.is_stopped && public_index.is_some() {
+            state.reduce();
+        }
         self.round.blocks.push(state);
     }
 
@@ -275,6 +295,7 @@ impl MessagesSplicer {
         };
         let delta = &event["delta"];
         match text(delta, "type") {
+            _ if self.is_stopped && state.public_index.is_some() => {}
             "input_json_delta" => {
                 let piece = text(delta, "partial_json");
                 if !piece.is_empty() && std::mem::take(&mut state.is_given) {

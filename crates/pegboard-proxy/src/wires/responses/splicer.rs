@@ -64,6 +64,8 @@ pub(super) struct ResponsesSplicer {
     round: CurrentRound,
     /// The final event of the newest round, and its bytes.
     last: Option<(Value, Vec<u8>)>,
+    /// Whether no copies of the client's items are kept any more.
+    is_stopped: bool,
 }
 
 impl Splicer for ResponsesSplicer {
@@ -95,6 +97,19 @@ impl Splicer for ResponsesSplicer {
 
     fn is_round_over(&self) -> bool {
         self.round.is_over
+    }
+
+    fn stop_keeping(&mut self) {
+        (self.is_stopped, self.said) = (true, Said::default());
+        self.output.iter_mut().for_each(|item| *item = Value::Null);
+        for state in self.round.items.iter_mut().filter(|state| state.callee == Callee::Client) {
+            state.item = reduced(&state.item);
+        }
+    }
+
+    fn needs_copies(&self) -> bool {
+        // The final event has all items again.
+        self.has_held || self.rounds > 1
     }
 
     fn end_round(&mut self, calls: &mut Calls, out: &mut Vec<u8>) -> Round {
@@ -201,6 +216,7 @@ impl ResponsesSplicer {
             usage: Value::Null,
             round: CurrentRound::default(),
             last: None,
+            is_stopped: false,
         }
     }
 
@@ -291,10 +307,12 @@ impl ResponsesSplicer {
         let mut public_index = None;
         if callee == Callee::Client {
             public_index = Some(self.output.len());
-            self.output.push(item.clone());
+            self.output.push(if self.is_stopped { Value::Null } else { item.clone() });
         }
         self.has_held |= callee != Callee::Client;
-        let (item, is_complete, is_listed) = (item.clone(), false, false);
+        let is_reduced = self.is_stopped && callee == Callee::Client;
+        let item = if is_reduced { reduced(item) } else { item.clone() };
+        let (is_complete, is_listed) = (false, false);
         self.round.items.push(ItemState { index, item, is_complete, is_listed, callee, public_index, outcome: None });
         self.round.items.len() - 1
     }
@@ -307,6 +325,8 @@ impl ResponsesSplicer {
         if state.callee != Callee::Client {
             // Its place at the client stays empty.
             (state.public_index, self.has_held) = (None, true);
+        } else if self.is_stopped {
+            state.item = reduced(item);
         } else if let Some(public) = state.public_index {
             self.output[public] = item.clone();
         }
@@ -366,7 +386,12 @@ impl ResponsesSplicer {
             self.identify_item(at, item, calls);
         }
         let state = &mut self.round.items[at];
-        (state.item, state.is_complete) = (item.clone(), true);
+        state.is_complete = true;
+        if state.callee == Callee::Client && self.is_stopped {
+            state.item = reduced(item);
+            return None;
+        }
+        state.item = item.clone();
         if state.callee == Callee::Client {
             if let Some(public) = state.public_index {
                 self.output[public] = item.clone();
@@ -565,6 +590,13 @@ fn referable(item: &Value) -> Value {
         fields.shift_remove("id");
     }
     kept
+}
+
+/// Returns what tells an item from others.
+fn reduced(item: &Value) -> Value {
+    let fields = item.as_object().into_iter().flatten();
+    let kept = fields.filter(|(key, _)| ["type", "role", "id", "call_id"].contains(&key.as_str()));
+    if item.is_null() { Value::Null } else { kept.map(|(key, value)| (key.clone(), value.clone())).collect() }
 }
 
 /// Returns the type of the item that an event is about; `None` if the event does not tell.

@@ -656,7 +656,7 @@ fn hidden_calls_at_the_place_of_another_item() {
     check(&[unknown(0)], &[&search], (1, 0));
     // The same number for all items, with ids or without.
     check(&[item_event("done", 0, &hello), item_event("done", 0, &search)], &[&hello, &search], (1, 0));
-    let (mut bare, mut bare_search) = (hello.clone(), search.clone());
+    let (mut bare, mut bare_search) = (hello, search.clone());
     for item in [&mut bare, &mut bare_search] {
         item.as_object_mut().expect("an item").shift_remove("id");
     }
