@@ -143,11 +143,7 @@ impl Upstream {
     /// a connection of its own for that reason.
     pub(super) fn is_underdeclared_for(&self, client: &CallClient, catalog: Era) -> bool {
         let own = client.own_key();
-        // A connection for one call has no state that is worth a process.
-        if own == ConnectionKey::Lease {
-            return false;
-        }
-        if self.pool.counts().1 > 0 && !self.pool.open(|key| key == own).is_empty() {
+        if own != ConnectionKey::Lease && self.pool.counts().1 > 0 && !self.pool.open(|key| key == own).is_empty() {
             return true;
         }
         let declared = match catalog {
