@@ -104,8 +104,8 @@ impl Upstream {
         *lock(&self.catalog_use) = CatalogUse { declared, stage: Stage::Unused };
         let mut limit = lock(&self.declared_limit);
         if let DeclaredLimit::Trying(tried) = *limit {
-            let capabilities = tried.names().collect::<Vec<_>>().join(", ");
-            tracing::warn!(server = self.name(), capabilities, "server starts only with fewer capabilities of clients");
+            let accepted = tried.names().collect::<Vec<_>>().join(", ");
+            tracing::warn!(server = self.name(), accepted, "client capabilities rejected by the server");
             *limit = DeclaredLimit::Kept(tried);
         }
     }
@@ -172,7 +172,11 @@ impl Upstream {
                 Era::Legacy if lock(&self.catalog_use).close() => return,
                 Era::Legacy => {
                     let capabilities = wanted.names().collect::<Vec<_>>().join(", ");
-                    tracing::debug!(server = self.name(), capabilities, "declared at the next start of the server");
+                    tracing::debug!(
+                        server = self.name(),
+                        capabilities,
+                        "client capabilities not declared before the next start"
+                    );
                 }
             }
             self.applied_capabilities.send_replace(Some(wanted));

@@ -114,7 +114,7 @@ impl Upstream {
                     }
                 }
                 Ended::Outgrown => {
-                    tracing::debug!(server = self.name(), "connected again to declare more capabilities of clients");
+                    tracing::debug!(server = self.name(), "reconnecting to declare client capabilities");
                     self.set_state(State::Starting);
                     if !self.take_turn(&mut stop).await {
                         return;
